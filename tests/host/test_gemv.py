@@ -56,8 +56,8 @@ def test_its_choice_is_near_the_best_of_what_was_measured(measured):
         if chosen in times:
             shares.append(min(times.values()) / times[chosen])
     assert len(shares) > 0.9 * len(measured)
-    assert geometric_mean(shares) > 0.975
-    assert min(shares) > 0.88
+    assert geometric_mean(shares) > 0.97
+    assert min(shares) > 0.83
 
 
 def test_the_model_knows_what_its_choice_took(measured):
@@ -67,7 +67,8 @@ def test_the_model_knows_what_its_choice_took(measured):
         if config in times:
             ratios.append(GEMV.predict(config, problem, H200).seconds * 1e6 / times[config])
     assert len(ratios) > 0.9 * len(measured)
-    assert min(ratios) > 0.8
+    assert geometric_mean(ratios) == pytest.approx(1, abs=0.07)
+    assert min(ratios) > 0.74
     assert max(ratios) < 1.1
 
 
