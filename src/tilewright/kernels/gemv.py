@@ -335,10 +335,15 @@ _OTHER_REGISTERS = 26
 words in the last step of k where rows of both operands begin at any element."""
 
 
+_GATHERED_REGISTERS = 36
+"""Registers more where elements of activations are loaded one by one."""
+
+
 def _ctas_of(constants: GemvConstants) -> int:
     """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
     activations = _words(constants.a_straddles) * constants.in_flight * constants.tile_m * constants.k_parts // 8
-    registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations
+    gathered = _GATHERED_REGISTERS if constants.a_bytes < 16 and not constants.a_straddles else 0
+    registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations + gathered
     return 65536 // (constants.threads * registers)
 
 
