@@ -162,3 +162,10 @@ def test_wrong_sums_are_noticed():
     assert not outputs_agree(out, {"column_sums": sums + 0.1}, kind)
     assert not outputs_agree(out, {"amax": np.abs(out).max() * 1.01}, kind)
     assert not outputs_agree(out, {"column_sums": np.full(8, np.nan)}, kind)
+
+
+def test_more_groups_of_rows_than_are_counted_are_refused():
+    few = np.lib.stride_tricks.as_strided(np.zeros(1, np.float16), (2**30 + 5, 17, 1), (0, 0, 0))
+    one, sums = np.ones((1, 1), np.float16), np.zeros(1, np.float32)
+    with pytest.raises(NotImplementedError, match=r"column_sums adds 2147483658 groups of 16 rows and at most"):
+        tw.plan(few, one, outputs={"column_sums": sums}, backend=CHECKED)
