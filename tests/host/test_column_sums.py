@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.refusal import oversized
 from tilewright.reference import outputs_agree
 
 RNG = np.random.default_rng(0)
@@ -162,3 +164,12 @@ def test_wrong_sums_are_noticed():
     assert not outputs_agree(out, {"column_sums": sums + 0.1}, kind)
     assert not outputs_agree(out, {"amax": np.abs(out).max() * 1.01}, kind)
     assert not outputs_agree(out, {"column_sums": np.full(8, np.nan)}, kind)
+
+
+def test_more_groups_of_rows_than_are_counted_are_refused():
+    problem = SimpleNamespace(
+        m=17, n=1, k=1, batch_count=2**29, batch=(2**29,), epilogue=SimpleNamespace(sums_columns=True)
+    )
+    assert oversized(problem) is None
+    problem.batch_count = 2**30 + 5
+    assert "2147483658 groups of 16 rows" in oversized(problem).reason

@@ -356,6 +356,7 @@ def nothing_compiles(monkeypatch):
         raise AssertionError(f"{unit.name} was compiled for {arch}")
 
     monkeypatch.setattr(planning, "build", build)
+    monkeypatch.setattr(planning, "in_memory", lambda unit, arch: None)
     monkeypatch.setattr(api, "gpu_count", lambda: 0)
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,10 @@ from tilewright.hardware import A100, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
-from tilewright.planner.choose import choose
+from tilewright.planner import tuned
+from tilewright.planner.choose import Choice, choose
+from tilewright.planner.copies import Copied
+from tilewright.planner.family import Family
 from tilewright.problem import Matrix, Problem
 
 GEMV: Any = KERNELS["gemv"]
@@ -37,6 +41,26 @@ def test_the_model_decides_between_it_and_the_next_kernel():
     assert choose(product(16, 12288, 4096), H200).kernel is KERNELS["wgmma"]
     invariant = product(1, 2048, 7168)._replace(batch_invariant=True)
     assert choose(invariant, H200).kernel is KERNELS["wgmma"]
+
+
+def test_a_config_that_was_measured_without_copies_does_not_lead_to_copies(monkeypatch):
+    wgmma = KERNELS["wgmma"]
+    tuned_for = {"wgmma": lambda problem: (wgmma.best(problem, H200), "tuned for 16 rows")}
+    monkeypatch.setattr(tuned, "best", lambda problem, _, kernel: tuned_for.get(kernel, lambda _: None)(problem))
+    odd = product(16, 28672, 8191)
+    assert choose(product(16, 28672, 8192), H200).kernel is wgmma
+    assert choose(odd, H200).kernel is GEMV
+
+
+def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
+    few = product(6, 4096, 64, "tt")._replace(a=Matrix(bf16, 1, 6))
+    more = product(14, 4096, 64, "tt")._replace(a=Matrix(bf16, 1, 14))
+    config = GemvConfig(8, 64, 1, 4, 1, swap_ab=True)
+    assert GEMV.assemble(config, few, H200).source != GEMV.assemble(config, more, H200).source
+    family = Family.__new__(Family)
+    family._launches, family._backend = {}, SimpleNamespace(hardware=H200)
+    launches = [family._launch(Choice(GEMV, config, "", Copied(problem)), problem) for problem in (more, few)]
+    assert launches[0].source != launches[1].source
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,7 @@ def test_threads_share_one_pool_of_workspaces(monkeypatch):
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(use, range(2))) == freed == [4096, 4096]
     assert len(pools) == 1
-    with pytest.raises(CudaError, match="allocating 65 bytes for copies of operands, which kernel='mma' does without"):
+    with pytest.raises(CudaError, match="allocating a workspace of 65 bytes, for copies of operands or sums"):
         backend.workspace(65, 0).__enter__()
     assert len(freed) == 2
 

@@ -182,7 +182,7 @@ class GpuBackend:
         handle = driver.CUstream(stream)
         with self.current():
             allocated = driver.cuMemAllocFromPoolAsync(nbytes, self._workspace_pool(), handle)
-            call = f"allocating {nbytes} bytes for copies of operands, which kernel='mma' does without,"
+            call = f"allocating a workspace of {nbytes} bytes, for copies of operands or sums of columns,"
             address = int(checked(allocated, call))
             try:
                 yield address

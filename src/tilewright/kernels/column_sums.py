@@ -8,12 +8,9 @@ from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import ROWS_OF_GROUP, Refusal, oversized
 from tilewright.problem import Matrix, Problem, output_key
 from tilewright.rounding import ceil_div
-
-ROWS_OF_GROUP = 16
-"""Rows that an epilogue adds (cuda/epilogue/group_sums.cuh)."""
 
 THREADS, COLUMNS = 1024, 32
 """Threads and columns of a CTA. The order of additions follows from them, so they are no Config."""

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from tilewright.problem import MAX_BATCH_DIMS, Problem
+from tilewright.rounding import ceil_div
 
 
 class Refusal(NamedTuple):
@@ -31,6 +32,10 @@ MAX_EXTENT = 2**31 - 4096
 """The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 
 
+ROWS_OF_GROUP = 16
+"""Rows that an epilogue adds for `column_sums` (cuda/epilogue/group_sums.cuh)."""
+
+
 def oversized(problem: Problem) -> Refusal | None:
     """The reason why 32-bit indices cannot count the problem's rows, columns or batches; None if they can."""
     extents = (problem.m, problem.n, problem.k, problem.batch_count)
@@ -38,6 +43,9 @@ def oversized(problem: Problem) -> Refusal | None:
         named = zip(("m", "n", "k", "the batch"), extents, strict=True)
         name, extent = next((name, extent) for name, extent in named if extent > MAX_EXTENT)
         return Refusal(f"{name} is {extent} and at most {MAX_EXTENT} is counted: split the product")
+    groups = problem.batch_count * ceil_div(problem.m, ROWS_OF_GROUP)
+    if problem.epilogue.sums_columns and groups > MAX_EXTENT:
+        return Refusal(f"column_sums adds {groups} groups of {ROWS_OF_GROUP} rows and at most {MAX_EXTENT} are counted")
     if len(problem.batch) > MAX_BATCH_DIMS:
         return Refusal(
             f"batch {problem.batch} has {len(problem.batch)} dimensions and at most {MAX_BATCH_DIMS} are walked"

@@ -47,9 +47,9 @@ def choose(
 
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
     would take it with copies of operands, or contends, the model decides between them, unless the problem is
-    batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured is not left
-    to the model. Raises ValueError if the override does not
-    exist or does not fit, and NotImplementedError if no kernel takes the problem.
+    batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured without
+    copies is not left to the model. Raises ValueError if the override does not exist or does not fit, and
+    NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)
@@ -71,7 +71,7 @@ def choose(
             refusals.append(f"{candidate.name} does not take it: {refusal}")
     if not offers:
         raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
-    best = next((offer for offer in offers if offer.tuned), None)
+    best = next((offer for offer in offers if offer.tuned and not offer.copied.copies), None)
     if best is None:
         best = min(offers, key=lambda offer: offer.seconds(hardware)) if len(offers) > 1 else offers[0]
     copying = [offer for offer in offers if offer.copied.copies]

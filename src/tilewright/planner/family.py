@@ -145,8 +145,12 @@ class Family:
         return choice
 
     def _launch(self, choice: Choice, problem: Problem) -> Launch:
-        """The launch of a choice. The features of problems are the same for all m with the same remainder by 8."""
-        key = choice.kernel.name, choice.config, problem.m % 8
+        """The launch of a choice.
+
+        The features of problems are the same for all m with the same remainder by 8, unless rows are few.
+        """
+        few = min(problem.m, problem.n) <= FEW_ROWS
+        key = choice.kernel.name, choice.config, problem.m if few else problem.m % 8
         like = self._launches.get(key)
         launch = choice.kernel.assemble(choice.config, problem, self._backend.hardware, like)
         if like is None:

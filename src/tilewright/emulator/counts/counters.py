@@ -145,7 +145,7 @@ class Counters(Counts):
         if self._sites is not None:
             instructions = self._sites.instructions
             self._sites.add_to(lambda site: parts[chain_of(instructions[site])])
-        return parts
+        return dict(parts)
 
     def merge(self, other: "Counters") -> None:
         """Add another launch's counts, in all and by source line."""
