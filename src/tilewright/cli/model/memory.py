@@ -54,7 +54,7 @@ def coalescing(output: PictureOptions, addresses: Addresses, width: Width = 4, l
 
     def show() -> None:
         table(title, {
-            "sectors of 32 bytes": len(found.sectors), "as many bytes in a row": found.ideal_sectors,
+            "sectors of 32 bytes": len(found.sectors), "sectors of as many bytes in a row": found.ideal_sectors,
             "lines of 128 bytes": len(found.lines), "bytes that lanes want": found.useful_bytes,
             "bytes that move": found.moved_bytes, "of them wanted": f"{found.efficiency:.1%}",
         })  # fmt: skip

@@ -23,7 +23,7 @@ class Coalescing:
     """What one access of a warp asks of GMEM.
 
     lanes: those with an address. useful_bytes: different bytes that lanes want. sectors: the numbers of those touched,
-    in order; sector s is bytes 32 s to 32 s + 31. ideal_sectors: as many contiguous bytes would touch.
+    in order; sector s is bytes 32 s to 32 s + 31. ideal_sectors: what the useful bytes would touch if they were contiguous.
     """
 
     lanes: int
@@ -71,7 +71,7 @@ def coalescing(addresses: Indices, width: int = 4) -> Coalescing:
     used = addresses[addresses >= 0]
     sectors = np.unique(used // SECTOR_BYTES)  # no access of up to 16 aligned bytes touches two
     useful = np.unique(used).size * width
-    ideal = -(-used.size * width // SECTOR_BYTES)
+    ideal = -(-useful // SECTOR_BYTES)
     return Coalescing(used.size, useful, tuple(map(int, sectors)), ideal)
 
 
