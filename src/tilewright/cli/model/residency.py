@@ -57,7 +57,8 @@ def occupancy(
     def show() -> None:
         rows = {
             "by registers": held.by_registers, "by shared memory": held.by_smem, "by warps": held.by_warps,
-            "by CTAs": held.by_ctas, "CTAs per SM": f"{held.ctas or 'none: it cannot run'}, limited by {' and '.join(held.limits)}",
+            "by CTAs": held.by_ctas,
+            "CTAs per SM": f"{held.ctas or 'none: it cannot run'}, limited by {' and '.join(held.limits)}",
             "warps per SM": f"{held.warps} of {held.most_warps} ({held.share:.1%})",
             f"CTAs on {gpu.sm_count} SMs": held.ctas * gpu.sm_count,
         }  # fmt: skip

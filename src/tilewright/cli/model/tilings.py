@@ -28,7 +28,8 @@ def tiling(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> Non
     cut = options.of(m, n, k)
 
     def show() -> None:
-        cells = [("level", "read by", "block", "bytes read", "written", "FLOP per byte", "FMA per word of a full block")]
+        names = ("level", "read by", "block", "bytes read", "written", "FLOP per byte", "FMA per word of a full block")
+        cells = [names]
         for level in cut.levels:
             block = f"{level.block.m} x {level.block.n}"
             sizes = (compact(level.read_bytes), compact(level.written_bytes))

@@ -103,7 +103,7 @@ __device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const I
     uint16_t half = 0;
     load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
 #pragma unroll
-    for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << (at & 1) * 16 : 0;
+    for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
   }
 }
 

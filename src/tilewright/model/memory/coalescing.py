@@ -23,7 +23,7 @@ class Coalescing:
     """What one access of a warp asks of GMEM.
 
     lanes: those with an address. useful_bytes: different bytes that lanes want. sectors: the numbers of those touched,
-    in order; sector s is bytes 32 s to 32 s + 31. ideal_sectors: what the useful bytes would touch if they were contiguous.
+    in order; sector s is bytes 32 s to 32 s + 31. ideal_sectors: what as many contiguous bytes would touch.
     """
 
     lanes: int
