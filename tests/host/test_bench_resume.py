@@ -295,13 +295,13 @@ def begun(machine, path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--seed", 1), "has 0 as --seed, and this session has 1: give the options that it was begun with"),
-        (("--data", "uniform"), "has randn as --data, and this session has uniform"),
-        (("--rounds", 3), "has 2 as protocol burst cycles, and this session has 3"),
-        (("--protocol", "burst"), "as protocol settled, and this session has None"),
-        (("--against", "best"), "has all as --against, and this session has best"),
-        (("--contender", "tilewright"), "as --contender, and this session has tilewright"),
-        (("--baseline", "triton"), "has cublas as --baseline, and this session has triton"),
+        (("--seed", 1), "has 0 as --seed, and this run has 1: give the options that it was begun with"),
+        (("--data", "uniform"), "has randn as --data, and this run has uniform"),
+        (("--rounds", 3), "has 2 as protocol burst cycles, and this run has 3"),
+        (("--protocol", "burst"), "as protocol settled, and this run has None"),
+        (("--against", "best"), "has all as --against, and this run has best"),
+        (("--contender", "tilewright"), "as --contender, and this run has tilewright"),
+        (("--baseline", "triton"), "has cublas as --baseline, and this run has triton"),
         (("--shape", "16,8,8"), "has another value of the list of products"),
     ],
 )
@@ -314,9 +314,9 @@ def test_a_record_of_other_options_is_refused(begun, options, message):
     [
         (
             {"gpu": "NVIDIA H20"},
-            "has a GPU as the GPU, and this session has NVIDIA H20: continue it where it was begun",
+            "has a GPU as the GPU, and this run has NVIDIA H20: continue it where it was begun",
         ),
-        ({"versions": {"torch": "2.12", "cuda": "13.0"}}, "has 2.11 as version torch, and this session has 2.12"),
+        ({"versions": {"torch": "2.12", "cuda": "13.0"}}, "has 2.11 as version torch, and this run has 2.12"),
     ],
 )
 def test_a_record_of_another_machine_is_refused(begun, fact, message, monkeypatch):
@@ -328,10 +328,10 @@ def test_a_record_of_another_package_or_of_other_kernels_is_refused(begun, monke
     with monkeypatch.context() as patch:
         patch.setattr("tilewright.__version__", "9.0")
         message = error("bench", "--shape", "8,8,8", *QUICK, "--resume", begun)
-        assert "as version tilewright, and this session has 9.0" in message
+        assert "as version tilewright, and this run has 9.0" in message
     monkeypatch.setattr(record, "source_digest", lambda: "0123")
     message = error("bench", "--shape", "8,8,8", *QUICK, "--resume", begun)
-    assert "as the digest of kernels, planner and tuner, and this session has 0123" in message
+    assert "as the digest of kernels, planner and tuner, and this run has 0123" in message
 
 
 def test_what_is_no_record_to_go_on_with_is_refused(machine, path, begun):

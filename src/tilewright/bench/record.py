@@ -209,7 +209,7 @@ class Choices(UserDict[str, Any]):
 
 
 def conditions(shapes: Sequence[Shape], settings: Settings, suite: str | None, tilewright: str) -> dict[str, Any]:
-    """The facts of this machine and the options of this session, for JSON; `tilewright` is the package's version."""
+    """The facts of this machine and the options of this run, for JSON; `tilewright` is the package's version."""
     here = machine()
     peers = {name: found for name in PEERS if (found := _installed(name)) is not None}
     return {
@@ -281,7 +281,7 @@ def _difference(subject: str, theirs: Any, ours: Any) -> str:
     if isinstance(theirs, list) and not all(isinstance(each, str) for each in theirs):
         return f"has another value of {subject}"
     words = [", ".join(each) if isinstance(each, list) else str(each)[:60] for each in (theirs, ours)]
-    return f"has {words[0]} as {subject}, and this session has {words[1]}"
+    return f"has {words[0]} as {subject}, and this run has {words[1]}"
 
 
 def _complete(product: dict[str, Any]) -> bool:

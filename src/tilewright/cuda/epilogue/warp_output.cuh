@@ -15,6 +15,7 @@
 #include "epilogue/epilogue.cuh"
 #include "epilogue/group_sums.cuh"
 #include "epilogue/pairs.cuh"
+#include "epilogue/quad_stores.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -94,26 +95,8 @@ class WarpOutput {
     }
   }
 
-  // Four lanes hold a row's pairs of four blocks. They exchange them, and then each has one block
-  // of 16 bytes: words[b] of the lane at place l becomes words[l] of the lane at place b.
-  // `partners`: the lanes at the places l ^ 1 and l ^ 2.
-  static __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4], int place,
-                                                        const int (&partners)[2]) {
-#pragma unroll
-    for (int bit = 1; bit <= 2; bit *= 2) {
-      const bool upper = place & bit;
-#pragma unroll
-      for (int b = 0; b < 4; ++b) {
-        if (b & bit) continue;
-        const uint32_t received =
-            __shfl_sync(0xFFFFFFFF, upper ? words[b] : words[b + bit], partners[bit / 2]);
-        (upper ? words[b] : words[b + bit]) = received;
-      }
-    }
-  }
-
   __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
-    transpose_quad(words, lane, {lane ^ 1, lane ^ 2});
+    tilewright::transpose_quad(words, lane, {lane ^ 1, lane ^ 2});
   }
 
   // Lane l of a row has columns l and l + 4 of eight; afterwards it has 2l and 2l + 1 (lanes modulo
@@ -264,28 +247,6 @@ class WarpOutput {
     }
   }
 
-  // Elements `begin` to `end` of a 16-byte chunk of a row of out, in the widest pieces that divide
-  // 16 bytes: each of them is a request to L2.
-  static __device__ __forceinline__ void store_part(Output* chunk, const uint32_t (&words)[4],
-                                                    int begin, int end) {
-    const auto covers = [&](int first, int count) {
-      return begin <= first && first + count <= end;
-    };
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const auto bits = static_cast<uint16_t>(words[i / 2] >> i % 2 * 16);
-      if (covers(i & ~3, 4)) {
-        if (i % 4 == 0) {
-          *reinterpret_cast<uint2*>(chunk + i) = make_uint2(words[i / 2], words[i / 2 + 1]);
-        }
-      } else if (covers(i & ~1, 2)) {
-        if (i % 2 == 0) *reinterpret_cast<uint32_t*>(chunk + i) = words[i / 2];
-      } else if (covers(i, 1)) {
-        chunk[i] = __builtin_bit_cast(Output, bits);
-      }
-    }
-  }
-
   // Registers -> GMEM, where a row of out may begin at any element. The four lanes of a row have a
   // word of each block of 8 columns, and the first 16-byte boundary lies `ahead` columns after a
   // block's begin. So a chunk is the end of one block and the first `ahead` elements of the next:
@@ -324,7 +285,7 @@ class WarpOutput {
           const uint32_t next = b + 1 < blocks ? words[(b + 1) * 2 + half] : 0;
           quad[i] = lane % 4 < ahead / 2 ? next : word;
         }
-        transpose_quad(quad, place, partners);
+        tilewright::transpose_quad(quad, place, partners);
         const uint32_t next =
             __shfl_sync(0xFFFFFFFF, place == 0 ? behind : quad[0], row_lanes | ((lane + 1) & 3));
         behind = quad[0];
