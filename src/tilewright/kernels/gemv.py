@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import ceil, log2
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
@@ -169,15 +171,27 @@ class GemvKernel(Kernel):
         """Those with as many rows as the problem needs, the quickest by `predict` first."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
         oriented = problem.transposed if swap_ab else problem
-        prefetch = 2 * hardware.sm_count
-        features = self.features(oriented)
-        found = []
-        for config in _offered(oriented):
+        tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= min(oriented.m, FEW_ROWS))
+        fitting = self._fitting(self.features(oriented), tile_m, 2 * hardware.sm_count, swap_ab)
+        timed = [
+            (_seconds(config, constants, oriented, hardware), config)
+            for config, constants in fitting if config.split_k <= hardware.sm_count
+        ]  # fmt: skip
+        return [config for _, config in sorted(timed, key=itemgetter(0))]
+
+    @lru_cache(maxsize=256)  # noqa: B019 (there is one kernel)
+    def _fitting(
+        self, features: GemvFeatures, tile_m: int, prefetch: int, swap_ab: bool
+    ) -> list[tuple[GemvConfig, GemvConstants]]:
+        """The Configs that are offered, with their Constants: for all n and k, since new shapes wait for them."""
+        fitting = []
+        for config in _offered(features.b_k_major, tile_m):
             constants = self.derive(config, features)
             ctas = _ctas_of(constants) if constants.load_words <= _MOST_WORDS else 0
-            if ctas > 0 and config.split_k <= hardware.sm_count:
-                found.append(replace(config, ctas=ctas, prefetch=prefetch, swap_ab=swap_ab))
-        return sorted(found, key=lambda config: self.predict(config, problem, hardware).seconds)
+            if ctas > 0:
+                config = replace(config, ctas=ctas, prefetch=prefetch, swap_ab=swap_ab)
+                fitting.append((config, self.derive(config, features)))
+        return fitting
 
     def oriented(self, config: GemvConfig, problem: Problem) -> Problem:
         """The problem, or its transpose with `swap_ab`."""
@@ -254,17 +268,25 @@ class GemvKernel(Kernel):
         oriented = self.oriented(config, problem)
         constants = self.derive(config, self.features(oriented))
         ctas = self.tile_count(constants, oriented)
-        at_once = hardware.clusters(config.split_k) * config.split_k * config.ctas
-        seconds = _LAUNCH_SECONDS
-        if ctas <= at_once:
-            seconds += _wave_seconds(ctas, config, constants, oriented, hardware)
-        else:
-            waves = ctas / at_once
-            waves += _LAST_WAVE * (ceil(waves) - waves) / waves
-            seconds += waves * _wave_seconds(at_once, config, constants, oriented, hardware)
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
-        return Prediction(ctas, ceil_div(ctas, at_once), used, seconds, oriented.flops)
+        seconds = _seconds(config, constants, oriented, hardware)
+        return Prediction(ctas, ceil_div(ctas, _at_once(config, hardware)), used, seconds, oriented.flops)
+
+
+def _at_once(config: GemvConfig, hardware: Hardware) -> int:
+    """The CTAs for which there is room."""
+    return hardware.clusters(config.split_k) * config.split_k * config.ctas
+
+
+def _seconds(config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware) -> float:
+    """What the model says of a launch for a problem as it is solved."""
+    ctas, at_once = tile_count(constants, problem) * config.split_k, _at_once(config, hardware)
+    if ctas <= at_once:
+        return _LAUNCH_SECONDS + _wave_seconds(ctas, config, constants, problem, hardware)
+    waves = ctas / at_once
+    waves += _LAST_WAVE * (ceil(waves) - waves) / waves
+    return _LAUNCH_SECONDS + waves * _wave_seconds(at_once, config, constants, problem, hardware)
 
 
 def _wave_seconds(
@@ -279,7 +301,7 @@ def _wave_seconds(
     waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
     waiting += _EXCHANGE_SECONDS * log2(config.split_k)
     of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
-    empty = 1 - ctas / (hardware.clusters(config.split_k) * config.split_k * config.ctas)
+    empty = 1 - ctas / _at_once(config, hardware)
     streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth) * (1 + _EMPTY * empty)
     reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
     parts = (waiting, streaming, reading)
@@ -287,11 +309,8 @@ def _wave_seconds(
     return seconds if constants.b_k_major else _ACROSS * seconds
 
 
-def _offered(problem: Problem) -> Iterator[GemvConfig]:
-    """The Configs for a problem as it is solved, whose rows are few."""
-    k_major = _k_major(problem)
-    rows = min(problem.m, FEW_ROWS)
-    tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= rows)
+def _offered(k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
+    """The Configs for so many rows, whatever registers they take."""
     if k_major:
         k_parts = max(8 // tile_m, 2)
         tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
