@@ -90,6 +90,13 @@ PRODUCTS: dict[tuple[DType, DType], tuple[DType, ...]] = {
 }
 """The pairs of types that can be multiplied: for those of a and b, what out may be, the usual type first."""
 
+
+def results(a: DType, b: DType, *, scaled: bool) -> tuple[DType, ...]:
+    """What out may be of the product of these types, the usual one first; whole numbers have no scales."""
+    kinds = PRODUCTS.get((a, b), ())
+    return tuple(kind for kind in kinds if kind.kind == "float") if scaled else kinds
+
+
 _BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)}
 
 
