@@ -22,7 +22,7 @@ from tilewright.operand import byte_range
 from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names, output_key
 from tilewright.reference import columns_of_b, reference, sampled_lines
 from tilewright.rounding import round_up
-from tilewright.tuning.candidates import Candidate
+from tilewright.planner.tuning.candidates import Candidate
 
 PATTERN_BYTES = 1 << 23
 """Random numbers are made on the host for so many bytes, which are repeated over the operands."""
