@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tilewright.checking.result import CheckResult as CheckResult
     from tilewright.checking.structures import Struct as Struct
     from tilewright.errors import TilewrightError as TilewrightError
-    from tilewright.explaining.explanation import Explanation as Explanation
     from tilewright.explaining.explained import explain as explain
+    from tilewright.explaining.explanation import Explanation as Explanation
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
     from tilewright.kernels.copy import CopyConfig as CopyConfig

@@ -11,9 +11,9 @@ from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Settled
 from tilewright.planner import planning, tuned
-from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.planner.tuning import Settings, candidates, tune
 from tilewright.planner.tuning.stand import GpuStand
+from tilewright.problem import Epilogue, Matrix, Problem
 
 QUICK = Settings(tilings=10, varied=1, settled=Settled(cycles=2, slice_seconds=0.04, warmup_seconds=0.1))
 

@@ -17,10 +17,10 @@ from tilewright.jit.compile import CompilationError, nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Protocol, Sample, Work
-from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.planner.tuning import Settings, tune
 from tilewright.planner.tuning.candidates import ranked, tunable, untuned, variants
 from tilewright.planner.tuning.stand import Stand
+from tilewright.problem import Epilogue, Matrix, Problem
 
 
 def product(m=512, n=768, k=1024, dtype=bf16, **changes):

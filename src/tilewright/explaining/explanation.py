@@ -32,13 +32,13 @@ class Time(NamedTuple):
 class Tiles(NamedTuple):
     """How tiles cover the result.
 
-    count: tiles, each once for every CTA that sums a part of it. slots: how many work at once. waves: rounds. edges:
+    ctas: tiles, each once for every CTA that sums a part of it. slots: how many work at once. waves: rounds. edges:
     the share of their elements that lie inside the result. busy: the share of all places of all waves with a tile.
     """
 
     tile_m: int
     tile_n: int
-    count: int
+    ctas: int
     slots: int
     waves: int
     edges: float
@@ -74,8 +74,8 @@ class Explanation:
     `str()` is one screen; `as_dict()` is for programs. gpu: the name of the GPU. present: whether it is there. config:
     of `kernel`. decision: the planner's way to it, in sentences. tiles, levels: how it cuts the result, and the traffic
     of each level of memory. light: the least time by the data sheet. time: None for kernels that the model does not
-    know. rivals: the next best Configs. remedies: what would help, the best first. free_rows: with so many rows the call
-    takes as long; 0 if the time is not known.
+    know. rivals: the next best Configs. remedies: what would help, the best first. free_rows: so many rows take
+    as long; 0 if the time is not known.
     """
 
     problem: Problem

@@ -66,7 +66,7 @@ def _tiles(record: Mapping[str, Any]) -> list[str]:
     tiles = record["tiles"]
     waves = f"{tiles['waves']} wave{'s' * (tiles['waves'] > 1)}"
     return [
-        f"{tiles['count']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']}: "
+        f"{tiles['ctas']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']}: "
         f"{1 - tiles['busy']:.1%} of the places are empty, and {1 - tiles['edges']:.1%} of the tiles is outside"
     ]
 

@@ -49,8 +49,8 @@ def choose(
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
     would take it with copies of operands, or contends, the model decides between them, unless the problem is
     batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured without
-    copies is not left to the model. quiet: log no warning. Raises ValueError if the override does not exist or does not fit, and
-    NotImplementedError if no kernel takes the problem.
+    copies is not left to the model. quiet: log no warning. Raises ValueError if the override does not exist or does not
+    fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)

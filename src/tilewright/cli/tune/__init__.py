@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tilewright.jit.pool import CompilerPool
     from tilewright.planner.tuned import Store
     from tilewright.planner.tuned_table import Entry
-    from tilewright.problem import Problem
     from tilewright.planner.tuning import Tuned
     from tilewright.planner.tuning.search import Progress
+    from tilewright.problem import Problem
 
 SHOWN = 5
 """The finalists of a product that are printed."""

@@ -9,9 +9,9 @@ from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
-from tilewright.problem import Problem
 from tilewright.planner.tuning.candidates import tunable
 from tilewright.planner.tuning.search import Tuned, tune
+from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     from tilewright.backends.gpu import GpuBackend
