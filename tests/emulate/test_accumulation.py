@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.emulator.semantics.accumulation import ADDERS, Adder, factors_of, hardware_sum
+from tilewright.emulator.semantics.matrices.accumulation import ADDERS, Adder, factors_of, hardware_sum
 
 TYPES = {
     "f16": np.float16,

@@ -15,8 +15,8 @@ from functools import cache
 import numpy as np
 
 from tilewright.emulator.lanes import WARP, Indices
-from tilewright.emulator.semantics.accumulation import Arithmetic, adder_of, factors_of, hardware_sum
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, adder_of, factors_of, hardware_sum
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     Array,
     MmaForm,

@@ -24,9 +24,9 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.accumulation import Adder, Factors, hardware_sum
 from tilewright.emulator.semantics.conversions import TF32_BITS
 from tilewright.emulator.semantics.directed_rounding import rounded_double
+from tilewright.emulator.semantics.matrices.accumulation import Adder, Factors, hardware_sum
 from tilewright.emulator.semantics.scalars import fused_double
 
 Array: TypeAlias = npt.NDArray[np.generic]

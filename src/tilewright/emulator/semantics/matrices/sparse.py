@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.accumulation import Arithmetic, Factors, adder_of
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, Factors, adder_of
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     Array,
     MmaForm,
