@@ -70,8 +70,8 @@ WRONG = {
 @pytest.mark.parametrize("call", [tw.matmul, tw.plan])
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_scales_are_explained_before_anything_runs(name, call):
-    others, exception, message = WRONG[name]
-    others = dict(others)
+    given, exception, message = WRONG[name]
+    others = {} | given
     dtype = others.pop("dtype", ml_dtypes.float8_e4m3fn)
     arrays, keywords = scaled_call(dtype=dtype)
     if others.get("out") is not None:
