@@ -18,7 +18,8 @@ class DType:
     bits, nbytes: the width of an element.
     kind: whether it is a floating-point number or an integer.
     epsilon: the spacing of numbers at 1 (unit roundoff times two).
-    accumulators: names of the types in which tensor cores or CUDA cores add its products, the usual one first.
+    accumulators: names of the types in which tensor cores or CUDA cores add its products, the usual one first; none if
+    it is a type of results alone.
     cuda: the type's name in our headers.
     ptx: its name in PTX instructions.
     tma: its name in `CUtensorMapDataType`, after `CU_TENSOR_MAP_DATA_TYPE_`.
@@ -48,25 +49,46 @@ class DType:
 
     @property
     def numpy_dtype(self) -> "np.dtype[Any]":
-        """The NumPy dtype; bf16 comes from ml_dtypes."""
+        """The NumPy dtype; bf16 and the types of 8 bits come from ml_dtypes."""
         return _numpy_dtype(self.numpy)
 
 
 @cache
 def _numpy_dtype(name: str) -> "np.dtype[Any]":
-    import ml_dtypes  # NumPy has no bf16 of its own
+    import ml_dtypes  # NumPy has no bf16 and no fp8 of its own
     import numpy as np
 
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, name))
     return dtype
 
 
 bf16 = DType("bf16", 16, "float", 2.0**-7, ("fp32",), "bf16", "bf16", "BFLOAT16", "bfloat16", "torch.bfloat16")
 fp16 = DType("fp16", 16, "float", 2.0**-10, ("fp32", "fp16"), "fp16", "f16", "FLOAT16", "float16", "torch.float16")
 fp32 = DType("fp32", 32, "float", 2.0**-23, ("fp32",), "float", "f32", "FLOAT32", "float32", "torch.float32")
+fp8_e4m3 = DType(
+    "fp8_e4m3", 8, "float", 2.0**-3, ("fp32",), "fp8_e4m3", "e4m3", "UINT8", "float8_e4m3fn", "torch.float8_e4m3fn"
+)
+fp8_e5m2 = DType(
+    "fp8_e5m2", 8, "float", 2.0**-2, ("fp32",), "fp8_e5m2", "e5m2", "UINT8", "float8_e5m2", "torch.float8_e5m2"
+)
+int8 = DType("int8", 8, "integer", 1.0, ("int32",), "int8_t", "s8", "UINT8", "int8", "torch.int8")
+int32 = DType("int32", 32, "integer", 1.0, (), "int32_t", "s32", "INT32", "int32", "torch.int32")
 
-SUPPORTED = (bf16, fp16, fp32)
+FLOATS = (bf16, fp16, fp32)
+"""The types whose products need no scales, and those of what an epilogue reads."""
+
+FP8 = (fp8_e4m3, fp8_e5m2)
+"""The types of 8 bits that hold floating-point numbers."""
+
+SUPPORTED = (*FLOATS, *FP8, int8, int32)
 NAMES = ", ".join(d.name for d in SUPPORTED)
+
+PRODUCTS: dict[tuple[DType, DType], tuple[DType, ...]] = {
+    **{(each, each): (each, *(other for other in FLOATS if other is not each)) for each in FLOATS},
+    **{(a, b): (bf16, fp16, fp32) for a in FP8 for b in FP8},
+    (int8, int8): (int32, bf16, fp16, fp32),
+}
+"""The pairs of types that can be multiplied: for those of a and b, what out may be, the usual type first."""
 
 _BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)}
 

@@ -281,4 +281,5 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""
-        return f"{batch}{self.m}x{self.n}x{self.k} {self.a.dtype} {self.layout} -> {self.out.dtype}"
+        kinds = dict.fromkeys(matrix.dtype.name for matrix in (self.a, self.b))
+        return f"{batch}{self.m}x{self.n}x{self.k} {' by '.join(kinds)} {self.layout} -> {self.out.dtype}"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from emulate.operand_tiles import SPANS, place_operand
-from tilewright.emulator.semantics.fragments import MmaForm
+from tilewright.emulator.semantics.matrices.fragments import MmaForm
+from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
-from tilewright.emulator.semantics.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 
 DTYPES = {
     "f16": np.float16,

@@ -93,7 +93,7 @@ def float64_operands():
     return (np.zeros((3, 4)), np.zeros((4, 5))), {}
 
 
-@bad(TypeError, "bias.dtype=int32", "bf16, fp16, fp32", "convert it first")
+@bad(TypeError, "bias is int32", "bf16, fp16 or fp32", "convert it")
 def integer_bias():
     return (f16(3, 4), f16(4, 5)), {"bias": np.zeros(5, np.int32)}
 
@@ -101,6 +101,31 @@ def integer_bias():
 @bad(TypeError, "a is fp16", "b is bf16", "one dtype", "convert one")
 def mixed_dtypes():
     return (f16(3, 4), np.zeros((4, 5), ml_dtypes.bfloat16)), {}
+
+
+@bad(TypeError, "a is fp8_e4m3 and b is fp16", "fp8_e4m3 or fp8_e5m2", "convert one")
+def fp8_beside_another_type():
+    return (np.zeros((3, 4), ml_dtypes.float8_e4m3fn), f16(4, 5)), {}
+
+
+@bad(TypeError, "a is int32", "not multiplied", "convert it to one of bf16")
+def sums_as_an_input():
+    return (np.zeros((3, 4), np.int32), np.zeros((4, 5), np.int32)), {}
+
+
+@bad(TypeError, "out is int32", "fp16 by fp16", "fp16, bf16 or fp32")
+def integers_of_a_product_of_floats():
+    return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5), np.int32)}
+
+
+@bad(TypeError, "operands['r'] is int8", "an epilogue computes with bf16, fp16 or fp32", "acc + r")
+def operand_of_integers():
+    return (f16(3, 4), f16(4, 5)), {"epilogue": "acc + r", "operands": {"r": np.zeros((3, 5), np.int8)}}
+
+
+@bad(NotImplementedError, "no kernel takes", "3x5x4 int8 nn -> int32", "a is int8")
+def no_kernel_for_the_type():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)), {}
 
 
 @bad(TypeError, "a.dtype=>f4", "byte-swapped", "astype")
@@ -118,7 +143,7 @@ def float64_out():
     return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5))}
 
 
-@bad(TypeError, "out_dtype=int8", "bf16, fp16, fp32", "convert")
+@bad(TypeError, "out is int8", "fp16 by fp16", "fp16, bf16 or fp32")
 def unsupported_out_dtype():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": "int8"}
 

@@ -3,14 +3,14 @@
 import pytest
 
 from tilewright.cli.options import hardware_of, parse_shape, require_writable, shape_of
-from tilewright.dtypes import SUPPORTED
+from tilewright.dtypes import FLOATS
 from tilewright.problem import ACTIVATIONS
 
 
 def test_options_name_what_the_library_takes():
     from tilewright.cli.options import ActivationName, DTypeName
 
-    assert [name.value for name in DTypeName] == [dtype.name for dtype in SUPPORTED]
+    assert [name.value for name in DTypeName] == [dtype.name for dtype in FLOATS]
     assert tuple(name.value for name in ActivationName) == ACTIVATIONS
 
 

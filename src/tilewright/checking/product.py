@@ -200,10 +200,10 @@ def first_accepted(
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    If `dtype` is None, every supported one is tried; `layout` None is the kernel's own or nt.
+    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
-    kinds = dtypes.SUPPORTED if dtype is None else (dtypes.parse(dtype, "--dtype"),)
+    kinds = dtypes.FLOATS if dtype is None else (dtypes.parse(dtype, "--dtype"),)
     refusal = ""
     for shape in shapes:
         for kind in kinds:

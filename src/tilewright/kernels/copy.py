@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tilewright.dtypes import FLOATS
 from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
@@ -61,6 +62,8 @@ class CopyKernel(Kernel):
         """The reason why `copy` does not take the problem: a sum that is not empty, or a GPU before sm_80."""
         if problem.k:
             return Refusal(f"copy takes products without a sum, and k is {problem.k}")
+        if problem.out.dtype not in FLOATS:
+            return Refusal(f"copy makes floating-point numbers, and out is {problem.out.dtype}")
         if problem.columns != problem.n:
             return Refusal("copy has no sums, of which a gate could make one column of two: leave gate out")
         if hardware.capability < 80:

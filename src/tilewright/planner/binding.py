@@ -1,10 +1,10 @@
 """From the operands of a call to its Problem: broadcasting, merging of dimensions, orientation, checks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import NamedTuple
 
-from tilewright.dtypes import fp32
+from tilewright.dtypes import FLOATS, PRODUCTS, DType, fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.expression.tree import Expression
 from tilewright.operand import HOST, Operand
@@ -137,7 +137,7 @@ def _plain(operands: Mapping[str, Operand], activation: str | None) -> Problem |
         return None
     (m, k), (k_b, n), (row_stride, column_stride) = a.shape, b.shape, out.strides
     fits = k == k_b and out.shape == (m, n) and m > 1 and n > 1 and k > 1
-    alike = a.dtype is b.dtype and a.device == b.device == out.device
+    alike = out.dtype in PRODUCTS.get((a.dtype, b.dtype), ()) and a.device == b.device == out.device
     row_major = column_stride == 1 and row_stride >= n
     if not (fits and alike and row_major and out.writable and _is_known(activation)):
         return None
@@ -166,8 +166,7 @@ def _check(
     operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None, expression: Expression | None
 ) -> None:
     a, b, out = operands["a"], operands["b"], operands["out"]
-    if a.dtype != b.dtype:
-        raise ArgumentTypeError(f"a is {a.dtype} and b is {b.dtype}: both must have one dtype; convert one of them")
+    _check_dtypes(operands, expression)
     check_activation(activation)
     for name, operand in operands.items():
         if operand.device != a.device:
@@ -182,6 +181,31 @@ def _check(
     for written in WRITTEN if expression else ("out",):
         if written in operands:
             _check_written(written, operands, expression)
+
+
+def _check_dtypes(operands: Mapping[str, Operand], expression: Expression | None) -> None:
+    """Raise a TypeError unless a, b and out are of PRODUCTS, and what the epilogue reads or writes is a float."""
+    a, b, out = (operands[name].dtype for name in ("a", "b", "out"))
+    if (a, b) not in PRODUCTS:
+        if a not in (partners := [first for first, _ in PRODUCTS]):
+            raise ArgumentTypeError(f"a is {a}, which is not multiplied: convert it to one of {_listed(partners)}")
+        fitting = [second for first, second in PRODUCTS if first is a]
+        rule = "both must have one dtype" if len(fitting) == 1 else f"beside this a, b must be {_listed(fitting)}"
+        raise ArgumentTypeError(f"a is {a} and b is {b}: {rule}; convert one of them")
+    if out not in (outs := PRODUCTS[a, b]):
+        raise ArgumentTypeError(f"out is {out}, and a product of {a} by {b} is not stored so: take {_listed(outs)}")
+    for name, operand in operands.items():
+        if name not in ("a", "b", "out") and operand.dtype not in FLOATS:
+            raise ArgumentTypeError(
+                f"{name} is {operand.dtype}, and an epilogue computes with {_listed(FLOATS)}: convert it"
+                f"{_use_of(name, expression)}"
+            )
+
+
+def _listed(kinds: Iterable[DType]) -> str:
+    """The names of types, each once."""
+    *others, last = dict.fromkeys(kind.name for kind in kinds)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _check_outputs(operands: Mapping[str, Operand], shape: tuple[int, ...], expression: Expression) -> None:

@@ -23,11 +23,17 @@ def operands_of(call: Arrays, out_dtype: Any, gate: str | None = None) -> dict[s
         for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True)
         if array is not None
     }
+    return with_result(operands, out_dtype, gate)
+
+
+def with_result(operands: dict[str, Operand], out_dtype: Any, gate: str | None = None) -> dict[str, Operand]:
+    """These Operands with an out, if there was none; raises as `operands_of` does."""
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
-    a = operands["a"]
+    a, b = operands["a"], operands["b"]
     if "out" not in operands:
-        shape = result_shape(a, operands["b"], gate)
-        operands["out"] = Operand(0, shape, contiguous_strides(shape), wanted or a.dtype, a.device, True, None)
+        shape = result_shape(a, b, gate)
+        dtype = wanted or dtypes.PRODUCTS.get((a.dtype, b.dtype), (a.dtype,))[0]
+        operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, a.device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
         raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
     return operands

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.dtypes import SUPPORTED
+from tilewright.dtypes import FLOATS
 from tilewright.errors import ArgumentValueError
 from tilewright.model.precision.formats import FORMATS, format_named
 from tilewright.model.precision.sums import error_growth
@@ -38,7 +38,7 @@ def test_the_published_ranges(name, normal, subnormal, most):
 
 
 def test_epsilon_is_that_of_the_element_types():
-    for dtype in SUPPORTED:
+    for dtype in FLOATS:
         assert FORMATS[dtype.name].epsilon == dtype.epsilon
     assert FORMATS["fp64"].epsilon == np.finfo(np.float64).eps
     assert FORMATS["fp64"].most == np.finfo(np.float64).max

@@ -11,11 +11,11 @@ from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import SHARED_START, first_difference
-from tilewright.emulator.semantics import tensor_cores, wmma
+from tilewright.emulator.semantics.matrices import tensor_cores, wmma
+from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm
 from tilewright.emulator.semantics.matrix_descriptor import Major, operand_chunks, operand_extent
 from tilewright.emulator.semantics.scalars import Values
 from tilewright.emulator.semantics.swizzle import CHUNK
-from tilewright.emulator.semantics.tensor_cores import WgmmaForm
 
 _BANK_OF_WORDS = 2  # the bank of the register file with registers of 4 bytes
 

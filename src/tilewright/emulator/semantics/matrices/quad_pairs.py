@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, Array, MmaForm, Values, Words
+from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES, Array, MmaForm, Values, Words
 
 _LANE = np.arange(32)[:, None]
 _PRODUCT, _R, _H = _LANE % 16 // 4, _LANE % 4, _LANE // 16 * 4
