@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import DType, fp16, fp32, parse
-from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
 from tilewright.expression.evaluation import Array as Array
+from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
 from tilewright.expression.tree import Expression
 from tilewright.problem import Epilogue, key_of
 
