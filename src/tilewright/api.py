@@ -212,7 +212,7 @@ def plan(
 
         return range_plan_of(request, rows, request_of)
     if tune:
-        from tilewright.tuning import ensure_tuned  # the driver is not needed otherwise
+        from tilewright.planner.tuning import ensure_tuned  # the driver is not needed otherwise
 
         ensure_tuned(request)
     planned = plan_of(request)

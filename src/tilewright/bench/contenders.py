@@ -22,9 +22,9 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.parameters import KernelArguments, LaunchShape
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
-from tilewright.tuning import tune
-from tilewright.tuning.candidates import tunable
-from tilewright.tuning.stand import GpuStand
+from tilewright.planner.tuning import tune
+from tilewright.planner.tuning.candidates import tunable
+from tilewright.planner.tuning.stand import GpuStand
 
 OURS = "tilewright"
 

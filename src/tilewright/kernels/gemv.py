@@ -16,7 +16,7 @@ from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
-from tilewright.model.prediction import Power, Prediction
+from tilewright.model.prediction import Breakdown, Parts, Power, Prediction
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
 
@@ -273,6 +273,22 @@ class GemvKernel(Kernel):
         seconds = _seconds(config, constants, oriented, hardware)
         return Prediction(ctas, ceil_div(ctas, _at_once(config, hardware)), used, seconds, oriented.flops)
 
+    def breakdown(
+        self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Breakdown:
+        """The parts of that time; what limits a wave limits the others, too."""
+        oriented = self.oriented(config, problem)
+        constants = self.derive(config, self.features(oriented))
+        ctas, at_once = self.tile_count(constants, oriented), _at_once(config, hardware)
+        wave = _wave_limits(min(ctas, at_once), config, constants, oriented, hardware)
+        looped = _seconds(config, constants, oriented, hardware) - _LAUNCH_SECONDS
+        epilogue = _EXCHANGE_SECONDS * log2(config.split_k)
+        waves = max(1.0, ctas / at_once)
+        tail = looped * (1 - waves / (waves + _LAST_WAVE * (ceil(waves) - waves) / waves))
+        main_loop = looped - tail - _LATENCY_SECONDS - epilogue
+        parts = Parts(_LAUNCH_SECONDS, _LATENCY_SECONDS, main_loop, tail, epilogue)
+        return Breakdown(parts, {name: seconds * waves for name, seconds in wave.items()}, at_once)
+
 
 def _at_once(config: GemvConfig, hardware: Hardware) -> int:
     """The CTAs for which there is room."""
@@ -293,6 +309,15 @@ def _wave_seconds(
     ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
 ) -> float:
     """How long so many CTAs take that begin together."""
+    limits = _wave_limits(ctas, config, constants, problem, hardware).values()
+    seconds: float = sum(limit**_TOGETHER for limit in limits) ** (1 / _TOGETHER)
+    return seconds if constants.b_k_major else _ACROSS * seconds
+
+
+def _wave_limits(
+    ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
+) -> dict[str, float]:
+    """How long they take if one thing alone limits them."""
     rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
     loads = _eights(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
     reads = max(config.tile_m * config.k_parts // 8, 1) * _loads(constants.a_bytes, constants.a_straddles)
@@ -304,9 +329,7 @@ def _wave_seconds(
     empty = 1 - ctas / _at_once(config, hardware)
     streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth) * (1 + _EMPTY * empty)
     reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
-    parts = (waiting, streaming, reading)
-    seconds: float = sum(part**_TOGETHER for part in parts) ** (1 / _TOGETHER)
-    return seconds if constants.b_k_major else _ACROSS * seconds
+    return {"latency of GMEM": waiting, "GMEM": streaming, "loads of an SM": reading}
 
 
 def _offered(k_major: bool, tile_m: int) -> Iterator[GemvConfig]:

@@ -15,7 +15,7 @@ from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_dige
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
-from tilewright.model.prediction import Power, Prediction
+from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:  # planning does without it
@@ -123,6 +123,12 @@ class Kernel(ABC):
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction | None:
         """The time that the model gives a Config; None for kernels that it does not know."""
+        return None
+
+    def breakdown(
+        self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Breakdown | None:
+        """The parts of that time, and its limits; None for kernels that the model does not know."""
         return None
 
     @abstractmethod

@@ -14,7 +14,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Ranking, Tiles
-from tilewright.model.prediction import Power, Prediction, predict
+from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
 
@@ -113,6 +113,16 @@ class TiledKernel(Kernel):
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""
         return predict(problem, _tiles_of((config,), hardware), self.unit, hardware, power=power)
+
+    def breakdown(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Breakdown:
+        """The parts of that time, and its limits; what else `predict` adds gathers elements."""
+        found = breakdown(problem, _tiles_of((config,), hardware), self.unit, hardware, power=power)
+        gathering = self.predict(config, problem, hardware, power).seconds - sum(found.parts)
+        if gathering <= 1e-9 * sum(found.parts):
+            return found
+        looped = found.parts.main_loop + gathering
+        limits = {**found.limits, "gathering of elements": looped + found.parts.tail}
+        return found._replace(parts=found.parts._replace(main_loop=looped), limits=limits)
 
     def _ranking(self, offered: tuple[Any, ...], problem: Problem, hardware: Hardware) -> Ranking:
         return _ranking(offered, self.unit, problem.a.dtype, hardware)

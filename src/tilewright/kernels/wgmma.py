@@ -19,7 +19,8 @@ from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, Wgmm
 from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
 from tilewright.kernels.wgmma_space import space as space_of
-from tilewright.model.prediction import Power, Prediction, predict
+from tilewright.model.cost import Tiles
+from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
 
@@ -185,8 +186,13 @@ class WgmmaKernel(Kernel):
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time that the model gives a Config."""
-        tiles = tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem))
-        return predict(problem, tiles, self.unit, hardware, row_bytes(problem), power)
+        return predict(problem, _tiles(config, problem, hardware), self.unit, hardware, row_bytes(problem), power)
+
+    def breakdown(
+        self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Breakdown:
+        """The parts of that time, and its limits."""
+        return breakdown(problem, _tiles(config, problem, hardware), self.unit, hardware, row_bytes(problem), power)
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)
@@ -377,6 +383,10 @@ def multiple_n(problem: Problem) -> int:
     if problem.columns == problem.n:
         return 8
     return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
+
+
+def _tiles(config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Tiles:
+    return tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem))
 
 
 @cache
