@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from emulate.operand_tiles import SPANS, place_operand
-from tilewright.emulator.semantics.matrices.accumulation import ARITHMETICS
+from tilewright.emulator.semantics.matrices.accumulation import MODES
 from tilewright.emulator.semantics.matrices.fragments import MmaForm
 from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
@@ -97,7 +97,7 @@ MMA_CASES = [
 ]
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("shape", "a_type", "b_type", "acc_type", "a_table", "b_table"), MMA_CASES)
 def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_table, b_table, arithmetic):
     rng = np.random.default_rng(1)
@@ -248,7 +248,7 @@ def test_wgmma_of_operands_that_tma_loaded(a_major, b_major, span):
         ("s8", "u8", "s32", K32_A),
     ],
 )
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("from_registers", [False, True])
 def test_wgmma_types_with_a_in_registers_and_in_shared_memory(

@@ -8,7 +8,7 @@ import pytest
 
 from emulate.fragment_tables import BITS, DTYPES, bits_of, from_registers, integers, run_warp, to_registers
 from tilewright.emulator import Device, UnsupportedInstruction
-from tilewright.emulator.semantics.matrices.accumulation import ARITHMETICS
+from tilewright.emulator.semantics.matrices.accumulation import MODES
 
 
 def tables(kind, m, depth):
@@ -52,7 +52,7 @@ def accumulator_width(kind):
     return (64, 1) if kind == "f64" else (32, 32 // BITS[kind])
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("shape", "a_type", "b_type", "d_type"), DENSE)
 def test_dense_products(shape, a_type, b_type, d_type, arithmetic):
     generator = np.random.default_rng(1)
@@ -173,7 +173,7 @@ def of_product(position):
     return lambda i, lane: (lane % 16 // 4, *position(i, lane))
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("d_type", "c_type"), [("f16", "f16"), ("f32", "f32"), ("f32", "f16")])
 @pytest.mark.parametrize("b_layout", ["row", "col"])
 @pytest.mark.parametrize("a_layout", ["row", "col"])
@@ -241,7 +241,7 @@ def metadata(kind, codes, selector):
     return words
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("name", ["mma.sp", "mma.sp::ordered_metadata"])
 @pytest.mark.parametrize(("shape", "kind", "d_type"), SPARSE)
 def test_sparse_products(shape, kind, d_type, name, arithmetic):
@@ -367,7 +367,7 @@ def run_wmma(
     return device.read(place, total)[offsets["d"] :]
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("space", ["global", "shared", "generic"])
 @pytest.mark.parametrize(("shape", "kind", "d_type", "c_type"), WMMA)
 def test_wmma(shape, kind, d_type, c_type, space, arithmetic):

@@ -40,7 +40,7 @@ from tilewright.emulator.program.compile import compiled, parsed, text_of
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.parser import source_files
 from tilewright.emulator.ptx.syntax import Entry, Module, Parameter, Variable
-from tilewright.emulator.semantics.matrices.accumulation import ARITHMETICS, Arithmetic, require_modeled
+from tilewright.emulator.semantics.matrices.accumulation import MODES, Arithmetic, require_modeled
 from tilewright.emulator.semantics.tensor_map import (
     Im2colMap,
     TensorMap,
@@ -108,8 +108,8 @@ class Device:
         require_observers(observers)
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
-        if tensor_cores not in ARITHMETICS:
-            raise ArgumentValueError(f"tensor_cores is {tensor_cores!r} and must be one of {', '.join(ARITHMETICS)}")
+        if tensor_cores not in MODES:
+            raise ArgumentValueError(f"tensor_cores is {tensor_cores!r} and must be one of {', '.join(MODES)}")
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
             raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)

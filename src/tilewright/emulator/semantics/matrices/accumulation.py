@@ -20,7 +20,7 @@ from tilewright.errors import ArgumentValueError
 
 Arithmetic = Literal["exact", "hardware"]
 """How tensor cores add: products exactly and sums in float32, or all as the tensor cores of an H200."""
-ARITHMETICS: tuple[Arithmetic, ...] = get_args(Arithmetic)
+MODES: tuple[Arithmetic, ...] = get_args(Arithmetic)
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
