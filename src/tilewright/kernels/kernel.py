@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from types import CodeType
@@ -107,7 +107,11 @@ class Kernel(ABC):
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
-        return self.configs(problem, hardware)[0]
+        return self.best_by_rows(problem, hardware)(problem.m)
+
+    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
+        """The usual choice by the number of rows, for problems that differ from this one in it alone."""
+        return lambda rows: self.configs(problem._replace(m=rows), hardware)[0]
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
         """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""

@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import STREAMED, Costs, Prepared, Tiles, costs_of, prepare, times
+from tilewright.model.cost import STREAMED, Prepared, Tiles, costs_of, prepare, times
 from tilewright.problem import Problem
 
 Power = Literal["settled", "recorded", "burst"]
@@ -60,8 +61,7 @@ class Breakdown(NamedTuple):
     """Why a prediction is what it is.
 
     limits: the seconds that the main loop with its tail would take if one thing alone limited it, by name; power is
-    among them only if it does. slots: the
-    CTAs that work at once.
+    among them only if it does. slots: the CTAs that work at once.
     """
 
     parts: Parts
@@ -85,14 +85,18 @@ _FREE |= {"dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 
-def predict(
-    problem: Problem, tiles: Tiles, unit: Unit, gpu: Hardware, row_bytes: int = 128, power: Power = "settled"
-) -> Prediction:
-    """The time of `problem`, cut in the one way of `tiles`; row_bytes: as in `times`.
+def prepare_in(power: Power, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware) -> Prepared:
+    """As `prepare`, in a power state."""
+    costs = costs_of(unit, dtype, gpu)
+    return prepare(tiles, unit, dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
+
+
+def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int = 128) -> Prediction:
+    """The time of `problem`, cut in the one way that was prepared; row_bytes: as in `fixed`.
 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
-    prepared = prepare(tiles, unit, problem.a.dtype, gpu, _costs(unit, problem, gpu, power))
+    tiles = prepared.tiles
     us = _us(prepared, problem, row_bytes)
     streamed = _streamed(problem, gpu) + prepared.fixed.item() + prepared.costs.wave
     clusters, waves = _clusters(prepared, problem)
@@ -106,9 +110,7 @@ def predict(
     )
 
 
-def breakdown(
-    problem: Problem, tiles: Tiles, unit: Unit, gpu: Hardware, row_bytes: int = 128, power: Power = "settled"
-) -> Breakdown:
+def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
     """The Breakdown of what `predict` says for the same arguments.
 
     The prologue is the latency of GMEM, as far as it is published and no longer than what was fitted for it with the
@@ -116,11 +118,10 @@ def breakdown(
     """
     from tilewright.model.chips import CHIPS
 
-    costs = _costs(unit, problem, gpu, power)
-    prepared = prepare(tiles, unit, problem.a.dtype, gpu, costs)
+    tiles, costs = prepared.tiles, prepared.costs
     clusters, waves = _clusters(prepared, problem)
     own = prepared.fixed.item() + waves * prepared.wave.item()  # of the launch and the epilogues
-    looped = predict(problem, tiles, unit, gpu, row_bytes, power).seconds * 1e6 - own
+    looped = predict(problem, prepared, gpu, row_bytes).seconds * 1e6 - own
     limits = {}
     for name, fields in _ALONE.items():
         free = {field: value for field, value in _FREE.items() if field not in fields}
@@ -144,11 +145,6 @@ def breakdown(
         {name: us / 1e6 for name, us in limits.items() if us > 1e-9},
         int((tiles.clusters_at_once * tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
     )
-
-
-def _costs(unit: Unit, problem: Problem, gpu: Hardware, power: Power) -> Costs:
-    costs = costs_of(unit, problem.a.dtype, gpu)
-    return costs._replace(power=costs.power * _POWER[power])
 
 
 def _us(prepared: Prepared, problem: Problem, row_bytes: int) -> float:
