@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.model.chips import CHIPS
-from tilewright.model.l2 import Cache, product_requests, simulate, simulate_partitions
+from tilewright.model.l2 import Cache, Request, product_requests, simulate, simulate_partitions
 from tilewright.model.raster import hilbert_tile, row_major_tile
 
 SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
@@ -22,15 +22,21 @@ SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
     ],
 )
 def test_misses_of_a_stream(lines, misses):
-    reads = simulate([(0, line, 64) for line in lines], SMALL)
+    reads = simulate([Request(0, line, 64) for line in lines], SMALL)
     assert (reads.nbytes, reads.missed) == (64 * len(lines), 64 * misses)
 
 
-def test_hit_rate():
-    assert simulate([(0, 0, 2)] * 4, SMALL).hit_rate == 0.75
-    assert simulate([(0, 0, 60), (0, 0, 60), (0, 1, 4), (0, 1, 4)], SMALL).hit_rate == 0.5
-    assert simulate([(0, 0, 90), (0, 1, 10), (0, 1, 10), (0, 1, 10)], SMALL).hit_rate == pytest.approx(20 / 120)
-    assert simulate([], SMALL).hit_rate == 1.0
+@pytest.mark.parametrize(
+    ("reads", "rate"),
+    [
+        ([], 1.0),
+        ([(0, 2), (0, 2), (0, 2), (0, 2)], 0.75),
+        ([(0, 60), (0, 60), (1, 4), (1, 4)], 0.5),
+        ([(0, 90), (1, 10), (1, 10), (1, 10)], 20 / 120),
+    ],
+)
+def test_the_hit_rate_is_that_of_bytes(reads, rate):
+    assert simulate([Request(0, line, nbytes) for line, nbytes in reads], SMALL).hit_rate == pytest.approx(rate)
 
 
 def test_reads_of_a_product_are_its_tiles_in_step():
@@ -103,13 +109,13 @@ def test_hilbert_order_halves_the_misses_of_row_major_order():
     ],
 )
 def test_near_and_far(copies, requests, near, far, misses):
-    reads = simulate_partitions([(*request, 64) for request in requests], SMALL, copies=copies)
+    reads = simulate_partitions([Request(*request, 64) for request in requests], SMALL, copies=copies)
     assert (reads.near, reads.far, reads.missed) == (64 * near, 64 * far, 64 * misses)
     assert reads.nbytes == 64 * len(requests)
 
 
 def test_copies_halve_what_fits():
     """Eight lines fit in four sets of two, but not if both sides read all of them and keep copies."""
-    requests = [(cta, line, 1) for _ in range(3) for line in range(8) for cta in (0, 1)]
+    requests = [Request(cta, line, 1) for _ in range(3) for line in range(8) for cta in (0, 1)]
     assert simulate_partitions(requests, SMALL, copies=False).missed == 8
     assert simulate_partitions(requests, SMALL, copies=True).missed > 8
