@@ -109,7 +109,7 @@ def test_hilbert_order_halves_the_misses_of_row_major_order():
     ],
 )
 def test_near_and_far(copies, requests, near, far, misses):
-    reads = simulate_partitions([Request(*request, 64) for request in requests], SMALL, copies=copies)
+    reads = simulate_partitions([Request(cta, line, 64) for cta, line in requests], SMALL, copies=copies)
     assert (reads.near, reads.far, reads.missed) == (64 * near, 64 * far, 64 * misses)
     assert reads.nbytes == 64 * len(requests)
 
