@@ -18,10 +18,9 @@ namespace tilewright {
 template <class Layout, bool k_major, bool mn_first, int bytes = 2>
 __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
   const int lane = threadIdx.x % 32;
-  constexpr int of_k = k_major ? 16 / bytes : 8;
-  const int low = lane / 8 % 2, high = lane / 16;
-  mn += (mn_first ? low : high) * 8;
-  k += (mn_first ? high : low) * of_k;
+  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
+  mn += mn_first ? low : high;
+  k += (mn_first ? high : low) * (k_major ? 2 / bytes : 1);
   ldmatrix_x4<!k_major>(words, tile + (k_major ? Layout::offset(mn + lane % 8, k)
                                                : Layout::offset(k + lane % 8, mn)));
 }
