@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
     from tilewright.planner.plan import Plan as Plan
     from tilewright.planner.range_plan import RangePlan as RangePlan
+    from tilewright.quantization import quantize as quantize
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "matmul": "api",
     "plan": "api",
+    "quantize": "quantization",
     "check": "checking.call",
     "CheckResult": "checking.result",
     "Struct": "checking.structures",
@@ -79,6 +81,7 @@ __all__ = [
     "ladder",
     "matmul",
     "plan",
+    "quantize",
 ]
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and with them misspelled names
