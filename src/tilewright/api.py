@@ -274,13 +274,15 @@ def backend_for(wanted: "str | Backend", device: int, argument: str = "a") -> Ba
         raise ArgumentTypeError(f"backend={wanted!r} is not a backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ArgumentValueError(
-            f"{argument} is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
-            f"leave backend='auto'"
+            f"{argument} is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, "
+            f"or leave backend='auto'"
         )
     if not isinstance(wanted, str):
         own = getattr(wanted, "device", device)
         if isinstance(own, int) and device not in (HOST, own):
-            raise ArgumentValueError(f"{argument} is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
+            raise ArgumentValueError(
+                f"{argument} is on GPU {device} and backend is that of GPU {own}: leave backend='auto'"
+            )
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
         raise ArgumentValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from tilewright.api import backend_for
-from tilewright.arrays import adopt, describe, library_of
+from tilewright.arrays import adopt, library_of
 from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
@@ -31,7 +31,7 @@ def quantize(
     backend: str | Backend = "auto",
     stream: Any = None,
 ) -> tuple[Any, ...]:
-    """The codes and scale of x, so that x is about codes * scale: (codes, scale), both in x's library and on its device.
+    """The codes and scale of x, so that x is about codes * scale: (codes, scale), in x's library and on its device.
 
     x: (..., m, k) of bf16, fp16 or fp32, with any strides. dtype: "fp8_e4m3", "fp8_e5m2" or "int8", or a library's
     name of it. Codes have x's shape and are row-major.
@@ -50,7 +50,7 @@ def quantize(
     has codes to -128 for values beyond -127. With False, for fp8 alone, what rounds beyond the range becomes Inf in
     fp8_e5m2, and NaN in fp8_e4m3, which has no Inf. Neither Inf nor NaN counts in a scale.
     transposed: also those of x.T, (codes, scale, codes of x.T, scale of x.T), quantized from x in the same launch. For
-    "tensor" and "128x128", the last one is a view of the scale; for "row" and "1x128" it is not found if scale is given.
+    "tensor" and "128x128", the last one is a view of the scale; for "row" and "1x128", scale may not be given then.
     out: arrays to write instead of new ones, in the order of the result; None for those to be made. They have the
     result's shapes; codes are contiguous along the last dimension, scales have any strides. A scale that is given or a
     view is not written.
@@ -82,8 +82,9 @@ def quantize(
     operands = Operands(operand, given, made)
     if out is not None:
         check_outs(operands, options)
-    quantizer = _quantizer(operands, options, chosen, lambda: chosen.is_capturing(handle))
-    _launch(quantizer, operands, chosen, handle)
+    if any(each is not None and 0 not in each.shape for each in made):
+        quantizer = _quantizer(operands, options, chosen, lambda: chosen.is_capturing(handle))
+        _launch(quantizer, operands, chosen, handle)
     if out is not None and (increment := library.written()) is not None:
         increment(tuple(each for each in out if each is not None))  # type: ignore[arg-type]
     if given is not None:
@@ -101,7 +102,9 @@ def _outs(out: Any, options: Options, *, is_given: bool) -> list[Any]:
     elif not isinstance(out, list | tuple):
         raise ArgumentTypeError(f"out is a {type(out).__name__}: pass a tuple of {count} arrays, or None for each")
     elif len(out) != count:
-        raise ArgumentValueError(f"out has {len(out)} elements, and the result {count}: pass None for what is to be made")
+        raise ArgumentValueError(
+            f"out has {len(out)} elements, and the result {count}: pass None for what is to be made"
+        )
     else:
         outs = list(out)
     if is_given and outs[1] is not None:
@@ -127,9 +130,7 @@ def _allocated(x: Any, device: int, form: Form) -> Any:
     return array if form.view is None else form.view(array)
 
 
-def _quantizer(
-    operands: Operands, options: Options, backend: Backend, is_capturing: Callable[[], bool]
-) -> Quantizer:
+def _quantizer(operands: Operands, options: Options, backend: Backend, is_capturing: Callable[[], bool]) -> Quantizer:
     """The Quantizer of operands like these."""
     present = (operands.x, operands.scale, *operands.outs)
     key = (options, backend, *(each and (each.shape, each.strides, each.dtype, each.alignment) for each in present))

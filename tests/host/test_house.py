@@ -15,6 +15,7 @@ FLOORS = (
     ("tilewright.ladder",),
     ("tilewright.bench", "tilewright.checking"),
     ("tilewright.plots",),
+    ("tilewright.quantization",),
     ("tilewright.api",),
     ("tilewright.tuning",),
     ("tilewright.planner",),

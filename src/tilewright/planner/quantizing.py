@@ -218,7 +218,7 @@ def _matrices(question: Quantization) -> dict[str, Matrix]:
 
 
 def _without_elements(question: Quantization) -> Quantization:
-    """The Quantization of nothing, which may have scales: one, or one of each row without columns."""
+    """The Quantization of nothing, which may have scales: one for all, or one of each row without columns."""
     matrices = {name: matrix._replace(batch_strides=()) for name, matrix in _matrices(question).items()}
     rows = question.rows * question.batch_count if question.by_line and not question.columns else 0
     columns = question.columns * question.batch_count if question.by_line and not question.rows else 0

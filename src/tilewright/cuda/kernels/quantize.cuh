@@ -104,9 +104,10 @@ class QuantizeTile {
   static constexpr int threads = Config::threads, warps = threads / 32;
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n;
   static constexpr int in_chunk = 16 / sizeof(Input), quads = in_chunk / 4;
-  static constexpr int across = tile_n / in_chunk;  // chunks of a row
+  static constexpr int across = tile_n / in_chunk;          // chunks of a row
   static constexpr int chunks = tile_m * across / threads;  // of a thread
-  static constexpr int rows_apart = threads / across;  // of a thread's chunks; 0: they share one row
+  static constexpr int rows_apart =
+      threads / across;  // of a thread's chunks; 0: they share one row
   static constexpr int own_rows = rows_apart ? chunks : 1;
   static constexpr int row_lanes = minimum(across, 32);
   static constexpr int row_warps = maximum(minimum(across, threads) / 32, 1);
@@ -116,7 +117,8 @@ class QuantizeTile {
   static constexpr bool finds = Config::measures || source == ScaleSource::tile;
   static_assert(chunks * threads == tile_m * across, "threads share the tile evenly");
   static_assert(threads % across == 0 || (tile_m == 1 && across % threads == 0), "and so do rows");
-  static_assert(across % 32 == 0 || 32 % across == 0, "a warp has whole rows, or a row whole warps");
+  static_assert(across % 32 == 0 || 32 % across == 0,
+                "a warp has whole rows, or a row whole warps");
   static_assert(!Config::transposed || (tile_m == 128 && tile_n == 128), "swizzled for such tiles");
 
   // What belongs to columns is in planes: of a chunk of 8, four in one and four in the other. Eight
@@ -138,7 +140,7 @@ class QuantizeTile {
   }
 
   const QuantizeParameters& parameters;
-  uint32_t words[chunks][4];  // of x
+  uint32_t words[chunks][4];         // of x
   int batch, tile_row, tile_column;  // which tile this is
   float tile_factor;
 
@@ -355,8 +357,7 @@ class QuantizeTile {
           raise(maximum_of_column(column), largest);
         } else {
           float* place = scale_at(parameters.transposed_scale, column, tile_row);
-          shared.column_factors[in_planes(line)] =
-              factor(place, largest, finds || tile_row == 0);
+          shared.column_factors[in_planes(line)] = factor(place, largest, finds || tile_row == 0);
         }
       }
     }
@@ -409,7 +410,7 @@ class QuantizeTile {
     uint8_t* const codes = static_cast<uint8_t*>(parameters.codes.pointer) +
                            offset(parameters.codes, first_row(), first_column());
     const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
-#pragma unroll(minimum(tile_m * pieces / threads, 8))
+#pragma unroll(minimum(tile_m* pieces / threads, 8))
     for (int piece = threadIdx.x; piece < tile_m * pieces; piece += threads) {
       const int row = piece / pieces, column = piece % pieces * bytes;
       if (row < rows && column < columns) {
