@@ -30,8 +30,8 @@ from tilewright.bench.stream_read import StreamRead  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.kernel import Kernel, fields_of, values_of  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
-from tilewright.tuning.candidates import Candidate  # noqa: E402
 
 WEIGHTS = ((12288, 4096), (4096, 11008), (28672, 8192), (7168, 2048), (1024, 8192), (2048, 7168))
 """(n, k) of layers of decoders, from 17 to 470 MB."""

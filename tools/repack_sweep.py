@@ -43,10 +43,10 @@ from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.repack import RepackConfig  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.planner.copies import REPACK, Copied, CopyingExecutable, copied  # noqa: E402
+from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
+from tilewright.planner.tuning.stand import GpuStand  # noqa: E402
 from tilewright.problem import OPERANDS, Problem  # noqa: E402
 from tilewright.rounding import round_up  # noqa: E402
-from tilewright.tuning.candidates import Candidate  # noqa: E402
-from tilewright.tuning.stand import GpuStand  # noqa: E402
 
 PRODUCTS = (
     "2047x2047x2047", "4095x4095x4095", "128x4096x4097", "1023x1023x1023", "255x257x259", "8191x8191x8191",

@@ -25,7 +25,7 @@ from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.measure.statistics import paired_ratio  # noqa: E402
 from tilewright.planner.tuned import label  # noqa: E402
 from tilewright.planner.tuned_table import Entry, Key, Table, decode, encode, kernels_digest  # noqa: E402
-from tilewright.tuning.candidates import tunable  # noqa: E402
+from tilewright.planner.tuning.candidates import tunable  # noqa: E402
 
 TABLES = ROOT / "src" / "tilewright" / "planner" / "tables"
 GAIN = 0.005

@@ -33,9 +33,9 @@ from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.jit.source import TranslationUnit  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
+from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
+from tilewright.planner.tuning.stand import GpuStand  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
-from tilewright.tuning.candidates import Candidate  # noqa: E402
-from tilewright.tuning.stand import GpuStand  # noqa: E402
 
 FIELDS = (
     "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue"

@@ -5,6 +5,7 @@ import tilewright as tw
 out = tw.matmul(a, b, bias=bias, activation="gelu")
 result = tw.check(Path("scale.ptx"), array, 2.5, grid=1, block=256)    # any compiler's PTX, in the emulator
 record = tw.ladder.measure(256, ["coalesced", "simt"])
+print(tw.explain(tw.spec((16, 4096), "bf16"), tw.spec((4096, 4096), "bf16"), gpu="H100"))
 """
 
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tilewright.checking.result import CheckResult as CheckResult
     from tilewright.checking.structures import Struct as Struct
     from tilewright.errors import TilewrightError as TilewrightError
+    from tilewright.explaining.explained import explain as explain
+    from tilewright.explaining.explanation import Explanation as Explanation
     from tilewright.jit.compile import CompilationError as CompilationError
     from tilewright.jit.compile import CompilerMissing as CompilerMissing
     from tilewright.kernels.copy import CopyConfig as CopyConfig
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from tilewright.kernels.mma import MmaConfig as MmaConfig
     from tilewright.kernels.simt import SimtConfig as SimtConfig
     from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
+    from tilewright.operand import Spec as Spec
+    from tilewright.operand import spec as spec
     from tilewright.planner.plan import Plan as Plan
     from tilewright.planner.range_plan import RangePlan as RangePlan
     from tilewright.quantization import quantize as quantize
@@ -39,6 +44,10 @@ _HOMES = {
     "matmul": "api",
     "plan": "api",
     "quantize": "quantization",
+    "explain": "explaining.explained",
+    "Explanation": "explaining.explanation",
+    "spec": "operand",
+    "Spec": "operand",
     "check": "checking.call",
     "CheckResult": "checking.result",
     "Struct": "checking.structures",
@@ -66,6 +75,7 @@ __all__ = [
     "ConfigError",
     "CopyConfig",
     "CudaError",
+    "Explanation",
     "GemvConfig",
     "MmaConfig",
     "MmaWarpConfig",
@@ -73,15 +83,18 @@ __all__ = [
     "RangePlan",
     "ScheduleConfig",
     "SimtConfig",
+    "Spec",
     "Struct",
     "TensorMap",
     "TilewrightError",
     "WgmmaConfig",
     "check",
+    "explain",
     "ladder",
     "matmul",
     "plan",
     "quantize",
+    "spec",
 ]
 
 if not TYPE_CHECKING:  # type checkers see the imports above, and with them misspelled names

@@ -1,10 +1,14 @@
 """The Operand: one array as the kernels see it, from any library."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, parse
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 
 HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
@@ -104,3 +108,47 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     for dim in range(len(shape) - 2, -1, -1):
         strides[dim] = strides[dim + 1] * max(shape[dim + 1], 1)
     return tuple(strides)
+
+
+_APART = 1 << 44
+"""Between the addresses of operands that are only imagined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """An array without memory: a shape, an element type and strides in elements. `tilewright.spec` makes it."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    strides: tuple[int, ...]
+
+    def operand(self, place: int, device: int = HOST) -> Operand:
+        """An Operand at an imagined address of its own; place: a small number that no other one has."""
+        return Operand((place + 1) * _APART, self.shape, self.strides, self.dtype, device, True, None)
+
+
+def spec(shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Spec:
+    """An array without memory, for questions about products that nobody has allocated.
+
+    shape: extents. dtype: a name such as "bf16", or any library's dtype. strides: in elements, as torch counts them; by
+    default those of a packed row-major array. Raises an ArgumentTypeError or an ArgumentValueError.
+    """
+    extents = _numbers("shape", shape)
+    if any(extent < 0 for extent in extents):
+        raise ArgumentValueError(f"shape={extents} has a negative extent: give natural numbers")
+    steps = contiguous_strides(extents) if strides is None else _numbers("strides", strides)
+    if len(steps) != len(extents):
+        raise ArgumentValueError(
+            f"strides={steps} are {len(steps)} and shape={extents} has {len(extents)}: give one each"
+        )
+    return Spec(extents, parse(dtype, "dtype"), steps)
+
+
+def _numbers(name: str, values: Sequence[int]) -> tuple[int, ...]:
+    """A tuple of ints, of whatever counts as one."""
+    try:
+        return tuple(map(index, values))
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{name}={values!r} is no sequence of whole numbers: write a tuple, (4096, 128)"
+        ) from None

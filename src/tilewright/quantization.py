@@ -86,7 +86,7 @@ def quantize(
         quantizer = _quantizer(operands, options, chosen, lambda: chosen.is_capturing(handle))
         _launch(quantizer, operands, chosen, handle)
     if out is not None and (increment := library.written()) is not None:
-        increment(tuple(each for each in out if each is not None))  # type: ignore[arg-type]
+        increment(tuple(each for each in out if each is not None))
     if given is not None:
         results[1] = scale
     if options.transposed and not options.by_line:
@@ -155,9 +155,7 @@ def _launch(quantizer: Quantizer, operands: Operands, backend: Backend, stream: 
     if scale is not None:
         names[2], present[2] = "scale", scale
     named = {name: operand for name, operand in zip(names, present, strict=True) if operand is not None}
-    if backend.reads_in_place(x.device):
-        addresses = {name: operand.pointer for name, operand in named.items()}
-        quantizer([addresses.get(name, 0) for name in names] + [0] * (5 - len(names)), stream)
-        return
-    with backend.resident(named, stream) as addresses:
+    in_place = {name: operand.pointer for name, operand in named.items()}
+    reads_in_place = backend.reads_in_place(x.device)
+    with nullcontext(in_place) if reads_in_place else backend.resident(named, stream) as addresses:
         quantizer([addresses.get(name, 0) for name in names] + [0] * (5 - len(names)), stream)

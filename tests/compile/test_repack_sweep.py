@@ -13,7 +13,7 @@ from tilewright.hardware import H200
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Work
 from tilewright.planner.copies import copied
-from tilewright.tuning.stand import Stand
+from tilewright.planner.tuning.stand import Stand
 
 TOOLS = Path(__file__).parents[2] / "tools"
 

@@ -11,9 +11,9 @@ from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Settled
 from tilewright.planner import planning, tuned
+from tilewright.planner.tuning import Settings, candidates, tune
+from tilewright.planner.tuning.stand import GpuStand
 from tilewright.problem import Epilogue, Matrix, Problem
-from tilewright.tuning import Settings, candidates, tune
-from tilewright.tuning.stand import GpuStand
 
 QUICK = Settings(tilings=10, varied=1, settled=Settled(cycles=2, slice_seconds=0.04, warmup_seconds=0.1))
 
@@ -24,7 +24,7 @@ def untuned_gpu(tmp_path, monkeypatch):
     monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "none")
     kept = tuned.Store("unused", [tmp_path])
     monkeypatch.setattr(tuned, "store", lambda gpu: kept)
-    monkeypatch.setattr("tilewright.tuning.ensure.store", lambda gpu: kept)
+    monkeypatch.setattr("tilewright.planner.tuning.ensure.store", lambda gpu: kept)
     return kept
 
 
@@ -79,7 +79,7 @@ def test_every_ranked_candidate_is_right(gpu):
 
 
 def test_what_a_plan_tunes_is_what_later_plans_take(untuned_gpu, torch, monkeypatch):
-    monkeypatch.setattr("tilewright.tuning.search.Settings", lambda: QUICK)
+    monkeypatch.setattr("tilewright.planner.tuning.search.Settings", lambda: QUICK)
     a = torch.randn(96, 512, device="cuda", dtype=torch.bfloat16)
     weight = torch.randn(768, 512, device="cuda", dtype=torch.bfloat16)
     first = tw.plan(a, weight.T, tune=True)

@@ -17,10 +17,10 @@ from tilewright.jit.compile import CompilationError, nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Protocol, Sample, Work
+from tilewright.planner.tuning import Settings, tune
+from tilewright.planner.tuning.candidates import ranked, tunable, untuned, variants
+from tilewright.planner.tuning.stand import Stand
 from tilewright.problem import Epilogue, Matrix, Problem
-from tilewright.tuning import Settings, tune
-from tilewright.tuning.candidates import ranked, tunable, untuned, variants
-from tilewright.tuning.stand import Stand
 
 
 def product(m=512, n=768, k=1024, dtype=bf16, **changes):

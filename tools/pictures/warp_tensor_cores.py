@@ -10,7 +10,7 @@ from pictures.panels import Product, lanes_of_elements, lanes_on_matrix, rows_on
 from pictures.record import Request, of_line, of_operand, requests
 from pictures.sizes import constants
 from pictures.timelines import LOAD, MULTIPLY, STORE, Span, timeline
-from tilewright.emulator.semantics.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
+from tilewright.emulator.semantics.matrices.fragments import accumulate_fragments, matrix_of_a, matrix_of_b
 from tilewright.plots.style import BLUE, GREEN, ORANGE, PALE, PURPLE, figure, parted
 
 HALF = 2

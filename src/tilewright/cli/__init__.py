@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tilewright import __version__
-from tilewright.cli import bench, check, compile, doctor, inspect, ladder, model, run, tune
+from tilewright.cli import bench, check, compile, doctor, explain, inspect, ladder, model, run, tune
 from tilewright.cli.bench import micro
 from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
 
@@ -25,7 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    run.run, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check, doctor.doctor,
+    run.run, explain.explain, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check,
+    doctor.doctor,
 ):  # fmt: skip
     app.command(cls=WithNegativeNumbers)(command)
 app.add_typer(model.app, name="model")

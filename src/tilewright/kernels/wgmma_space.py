@@ -12,7 +12,9 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.model.cost import Ranking, Tiles
+from tilewright.model.cost import Prepared, Tiles
+from tilewright.model.prediction import Power, prepare_in
+from tilewright.model.ranking import Ranking
 from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
@@ -233,6 +235,19 @@ def tiles_of(
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
     return Tiles(*numbers, *np.array(choices, bool).T)
+
+
+@lru_cache(maxsize=256)
+def prepared_of(
+    config: WgmmaConfig,
+    mn_major: tuple[bool, bool],
+    scattered: tuple[bool, bool],
+    power: Power,
+    dtype: DType,
+    hardware: Hardware,
+) -> Prepared:
+    """What the prediction of a Config's times begins with, kept; for mn_major and scattered, see Limits."""
+    return prepare_in(power, tiles_of([config], hardware, mn_major, scattered), "wgmma", dtype, hardware)
 
 
 @lru_cache(maxsize=256)

@@ -1,12 +1,14 @@
 """The predicted time of one product by the model that ranks Configs, for a GPU in a power state."""
 
-from math import ceil
+from collections.abc import Mapping
+from math import ceil, inf
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import STREAMED, Tiles, costs_of, prepare, times
+from tilewright.model.cost import STREAMED, Prepared, Tiles, costs_of, prepare, times
 from tilewright.problem import Problem
 
 Power = Literal["settled", "recorded", "burst"]
@@ -40,25 +42,122 @@ class Prediction(NamedTuple):
         return self.flops / self.seconds / 1e12
 
 
-def predict(
-    problem: Problem, tiles: Tiles, unit: Unit, gpu: Hardware, row_bytes: int = 128, power: Power = "settled"
-) -> Prediction:
-    """The time of `problem`, cut in the one way of `tiles`; row_bytes: as in `times`.
+class Parts(NamedTuple):
+    """Where a predicted time goes, in seconds; they add up to it.
+
+    launch: until the kernel runs. prologue: until the first k-block is there. main_loop: if the tiles were spread
+    evenly over the waves. tail: what a last wave that is not full adds. epilogue: of all waves, and the exchange of
+    partial sums.
+    """
+
+    launch: float
+    prologue: float
+    main_loop: float
+    tail: float
+    epilogue: float
+
+
+class Breakdown(NamedTuple):
+    """Why a prediction is what it is.
+
+    limits: the seconds that the main loop with its tail would take if one thing alone limited it, by name; power is
+    among them only if it does. slots: the CTAs that work at once.
+    """
+
+    parts: Parts
+    limits: Mapping[str, float]
+    slots: int
+
+
+_ALONE: dict[str, tuple[str, ...]] = {
+    "tensor cores": ("multiply",),
+    "reads of SMEM": ("smem",),
+    "writes to SMEM": ("fill",),
+    "L2": ("l2",),
+    "handovers of slots": ("handover", "apart", "outside"),
+    "GMEM": ("dram_share",),
+    "power": ("power",),
+}
+"""The Costs that make up each limit."""
+
+_FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
+_FREE |= {"dram_share": inf, "power": inf}
+"""What these Costs are if nothing takes time."""
+
+
+def prepare_in(power: Power, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware) -> Prepared:
+    """As `prepare`, in a power state."""
+    costs = costs_of(unit, dtype, gpu)
+    return prepare(tiles, unit, dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
+
+
+def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int = 128) -> Prediction:
+    """The time of `problem`, cut in the one way that was prepared; row_bytes: as in `fixed`.
 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
-    costs, batch_count = costs_of(unit, problem.a.dtype, gpu), problem.batch_count
-    prepared = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
-    us = times(prepared, problem.m, problem.n, problem.k, batch_count, row_bytes).item()
-    streamed = problem.minimum_bytes / (STREAMED * gpu.memory_bandwidth / 1e6) + prepared.fixed.item() + costs.wave
-    along_m, along_n = prepared.along
-    clusters = (np.ceil(problem.m / along_m) * np.ceil(problem.n / along_n)).item() * batch_count
-    waves = ceil(clusters / tiles.clusters_at_once.item())
+    tiles = prepared.tiles
+    us = _us(prepared, problem, row_bytes)
+    streamed = _streamed(problem, gpu) + prepared.fixed.item() + prepared.costs.wave
+    clusters, waves = _clusters(prepared, problem)
     padded = waves * gpu.sm_count * (tiles.tile_m * tiles.tile_n / tiles.split_k).item()
     return Prediction(
         tile_count=int(clusters * (tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
         waves=waves,
-        quantization=problem.m * problem.n * batch_count / padded,
+        quantization=problem.m * problem.n * problem.batch_count / padded,
         seconds=max(us, streamed) / 1e6,
         flops=problem.flops,
     )
+
+
+def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
+    """The Breakdown of what `predict` says for the same arguments.
+
+    The prologue is the latency of GMEM, as far as it is published and no longer than what was fitted for it with the
+    launch.
+    """
+    from tilewright.model.chips import CHIPS
+
+    tiles, costs = prepared.tiles, prepared.costs
+    clusters, waves = _clusters(prepared, problem)
+    own = prepared.fixed.item() + waves * prepared.wave.item()  # of the launch and the epilogues
+    looped = predict(problem, prepared, gpu, row_bytes).seconds * 1e6 - own
+    limits = {}
+    for name, fields in _ALONE.items():
+        free = {field: value for field, value in _FREE.items() if field not in fields}
+        alone = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(**free))
+        limits[name] = _us(alone, problem, row_bytes) - own
+    limits["GMEM"] = max(limits["GMEM"], _streamed(problem, gpu))
+    if limits["power"] < (1 - 1e-9) * looped:
+        del limits["power"]  # clocks need not fall
+    if unit != "wgmma":
+        limits["delivery of elements"] = limits.pop("writes to SMEM")
+    if unit == "cuda_cores":
+        limits["CUDA cores"] = limits.pop("tensor cores")
+    evenly = clusters / tiles.clusters_at_once.item() / waves if waves > 1 else 1.0
+    floor = max(limits.get("power", 0.0), limits["GMEM"])  # which waves do not change
+    tail = max(0.0, min(looped * (1 - evenly), looped - floor))
+    known = CHIPS[gpu.name].latencies if gpu.name in CHIPS else None
+    prologue = min(known.dram / gpu.clock(unit) * 1e6, costs.launch) if known else 0.0
+    parts = Parts(costs.launch - prologue, prologue, looped - tail, tail, own - costs.launch)
+    return Breakdown(
+        Parts(*(part / 1e6 for part in parts)),
+        {name: us / 1e6 for name, us in limits.items() if us > 1e-9},
+        int((tiles.clusters_at_once * tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
+    )
+
+
+def _us(prepared: Prepared, problem: Problem, row_bytes: int) -> float:
+    return times(prepared, problem.m, problem.n, problem.k, problem.batch_count, row_bytes).item()
+
+
+def _streamed(problem: Problem, gpu: Hardware) -> float:
+    """Microseconds in which each operand crosses GMEM once."""
+    return problem.minimum_bytes / (STREAMED * gpu.memory_bandwidth / 1e6)
+
+
+def _clusters(prepared: Prepared, problem: Problem) -> tuple[float, int]:
+    """Clusters that cover out, and the waves in which they work."""
+    along_m, along_n = prepared.along
+    clusters = (np.ceil(problem.m / along_m) * np.ceil(problem.n / along_n)).item() * problem.batch_count
+    return clusters, ceil(clusters / prepared.tiles.clusters_at_once.item())

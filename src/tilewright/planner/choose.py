@@ -41,15 +41,16 @@ class Choice(NamedTuple):
 
 
 def choose(
-    problem: Problem, hardware: Hardware, *, kernel: str = "auto", config: Any = None, measured: bool = True
-) -> Choice:
+    problem: Problem, hardware: Hardware, *, kernel: str = "auto", config: Any = None, measured: bool = True,
+    quiet: bool = False,
+) -> Choice:  # fmt: skip
     """Choose for a problem on a GPU; `kernel` and `config` override. A tuned Config comes first, if `measured`.
 
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
     would take it with copies of operands, or contends, the model decides between them, unless the problem is
     batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured without
-    copies is not left to the model. Raises ValueError if the override does not exist or does not fit, and
-    NotImplementedError if no kernel takes the problem.
+    copies is not left to the model. quiet: log no warning. Raises ValueError if the override does not exist or does not
+    fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
         return _forced(problem, hardware, kernel, config)
@@ -75,7 +76,9 @@ def choose(
     if best is None:
         best = min(offers, key=lambda offer: offer.seconds(hardware)) if len(offers) > 1 else offers[0]
     copying = [offer for offer in offers if offer.copied.copies]
-    if best.copied.copies:
+    if quiet:
+        pass
+    elif best.copied.copies:
         _notice(best.copied.remark(hardware))
     elif best is offers[-1]:
         for offer in copying:

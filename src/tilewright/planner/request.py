@@ -23,6 +23,11 @@ def operands_of(call: Arrays, out_dtype: Any, gate: str | None = None) -> dict[s
         for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True)
         if array is not None
     }
+    return with_result(operands, out_dtype, gate)
+
+
+def with_result(operands: dict[str, Operand], out_dtype: Any, gate: str | None = None) -> dict[str, Operand]:
+    """These Operands with an out, if there was none; raises as `operands_of` does."""
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
     a, b = operands["a"], operands["b"]
     if "out" not in operands:

@@ -17,11 +17,11 @@ from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.ladder.cuda_cores import Coalesced, Uncoalesced
 from tilewright.measure.protocol import Burst, Cycle, Protocol
 from tilewright.model.occupancy import occupancy
+from tilewright.planner.tuning.candidates import Candidate
+from tilewright.planner.tuning.search import Progress
+from tilewright.planner.tuning.search import Stand as TimedStand
+from tilewright.planner.tuning.stand import Stand
 from tilewright.problem import Problem
-from tilewright.tuning.candidates import Candidate
-from tilewright.tuning.search import Progress
-from tilewright.tuning.search import Stand as TimedStand
-from tilewright.tuning.stand import Stand
 
 PROTOCOL = Burst(cycles=3, idle_seconds=0.5)
 

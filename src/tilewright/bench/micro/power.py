@@ -22,11 +22,11 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.measure.protocol import Cycle, Protocol, Settled
 from tilewright.measure.sensors import Sensors, combined
+from tilewright.planner.tuning.candidates import Candidate, untuned
+from tilewright.planner.tuning.search import Progress
+from tilewright.planner.tuning.search import Stand as TimedStand
+from tilewright.planner.tuning.stand import GpuStand, Numbers, Stand
 from tilewright.problem import Problem
-from tilewright.tuning.candidates import Candidate, untuned
-from tilewright.tuning.search import Progress
-from tilewright.tuning.search import Stand as TimedStand
-from tilewright.tuning.stand import GpuStand, Numbers, Stand
 
 DATA = ("zeros", "constant", "bits:0", "bits:25", "bits:50", "bits:75", "randn")
 """What is multiplied, from what changes least to what changes most."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tilewright.jit.pool import CompilerPool
     from tilewright.planner.tuned import Store
     from tilewright.planner.tuned_table import Entry
+    from tilewright.planner.tuning import Tuned
+    from tilewright.planner.tuning.search import Progress
     from tilewright.problem import Problem
-    from tilewright.tuning import Tuned
-    from tilewright.tuning.search import Progress
 
 SHOWN = 5
 """The finalists of a product that are printed."""
@@ -81,7 +81,7 @@ def tune(
     """
     from tilewright.planner.tuned import label, store, write_whole
     from tilewright.planner.tuned_table import encode
-    from tilewright.tuning.candidates import tunable
+    from tilewright.planner.tuning.candidates import tunable
 
     measures = suite is not None or bool(shapes.shape)
     wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
@@ -178,8 +178,8 @@ def _tune(problem: "Problem", pool: "CompilerPool", report: "Progress") -> "Tune
     """What tuning found, or why it could not be done."""
     from tilewright.backends.gpu import backend
     from tilewright.errors import TilewrightError
-    from tilewright.tuning import tune as find
-    from tilewright.tuning.stand import GpuStand
+    from tilewright.planner.tuning import tune as find
+    from tilewright.planner.tuning.stand import GpuStand
 
     try:
         with GpuStand(problem, backend(0)) as stand:

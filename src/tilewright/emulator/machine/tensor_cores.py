@@ -11,11 +11,11 @@ from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.operation import Operation, Queue, SharedRegion, WatchedRegisters
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import SHARED_START, first_difference
-from tilewright.emulator.semantics import tensor_cores, wmma
+from tilewright.emulator.semantics.matrices import tensor_cores, wmma
+from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm
 from tilewright.emulator.semantics.matrix_descriptor import Major, operand_chunks, operand_extent
 from tilewright.emulator.semantics.scalars import Values
 from tilewright.emulator.semantics.swizzle import CHUNK
-from tilewright.emulator.semantics.tensor_cores import WgmmaForm
 
 _BANK_OF_WORDS = 2  # the bank of the register file with registers of 4 bytes
 
@@ -25,6 +25,7 @@ class TensorCores:
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
+        self._arithmetic = wave.launch.arithmetic
         self.groups = CommitGroups("wgmma", wave.asynchrony, wave.topology.lanes, wave.tell)
 
     def load_matrix(self, site: int, group: Group, address: Array, count: int, transpose: bool) -> list[Array]:
@@ -113,12 +114,14 @@ class TensorCores:
     ) -> list[Array]:
         """Apply a function of fragments, each stacked to (registers, W, 32, C), to whole warps: mma and its siblings.
 
-        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies.
+        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies;
+        such a function also takes the arithmetic.
         """
         tiles = self._tiles(site, group)
         stacked = [np.stack([tiles.spread(register) for register in registers]) for registers in fragments]
+        multiplies = {} if counted is None else {"arithmetic": self._arithmetic}
         try:
-            result = function(*stacked)
+            result = function(*stacked, **multiplies)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._wave.words.describe(site)}: {error}") from error
         if counted is not None:
@@ -294,7 +297,9 @@ class _WarpgroupProduct:
             a = a.reshape(len(a), -1, WARP, a.shape[-1])
         shared = self._wave.access.shared.bytes
         try:
-            tensor_cores.wgmma(self._form, a, b, shared, base, d, accumulate=accumulate)
+            tensor_cores.wgmma(
+                self._form, a, b, shared, base, d, accumulate=accumulate, arithmetic=self._wave.launch.arithmetic
+            )
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._wave.words.describe(self._site)}: {error}") from error
 

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from tilewright.emulator.semantics import quad_pairs
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices import quad_pairs
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     accumulate_fragments,
     fuse_fragments,
     matrix_of_a,
     matrix_of_b,
 )
-from tilewright.emulator.semantics.tensor_cores import ldmatrix, movmatrix, stmatrix
-from tilewright.emulator.semantics.wmma import Fragment as HeldByWmma
-from tilewright.emulator.semantics.wmma import accesses
+from tilewright.emulator.semantics.matrices.tensor_cores import ldmatrix, movmatrix, stmatrix
+from tilewright.emulator.semantics.matrices.wmma import Fragment as HeldByWmma
+from tilewright.emulator.semantics.matrices.wmma import accesses
 from tilewright.model.fragments.instructions import ELEMENTS, fragments_of
 
 ONE = {

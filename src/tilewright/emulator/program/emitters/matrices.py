@@ -8,12 +8,12 @@ from tilewright.emulator.program.dataflow import fragments_of_a
 from tilewright.emulator.program.emitters.operands import address_of, count_of, elements_of, immediate_of, space_of
 from tilewright.emulator.program.writer import BlockWriter, emits
 from tilewright.emulator.ptx.syntax import Instruction, Operand, Vector
-from tilewright.emulator.semantics import wmma
-from tilewright.emulator.semantics.fragments import ELEMENT_TYPES, MmaForm, check_types
+from tilewright.emulator.semantics.matrices import wmma
+from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES, MmaForm, check_types
+from tilewright.emulator.semantics.matrices.quad_pairs import mma_of_quad_pairs
+from tilewright.emulator.semantics.matrices.sparse import sparse_mma
+from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm, mma_sync, movmatrix
 from tilewright.emulator.semantics.matrix_descriptor import Major
-from tilewright.emulator.semantics.quad_pairs import mma_of_quad_pairs
-from tilewright.emulator.semantics.sparse_matrices import sparse_mma
-from tilewright.emulator.semantics.tensor_cores import WgmmaForm, mma_sync, movmatrix
 
 _NUMBERS = {"f32": "f4", "f64": "f8"}
 """PTX types of registers that hold a number of a NumPy type; registers of other types hold words."""

@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 
 from tilewright.emulator.lanes import WARP, Indices
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, adder_of, factors_of, hardware_sum
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     Array,
     MmaForm,
@@ -145,47 +146,56 @@ def elements_of_registers(fragment: Fragment, registers: Sequence[Array]) -> Arr
     return words.view(f"u{fragment.unit_bytes}").T
 
 
-def multiply(form: MmaForm, a: Array, b: Array, c: Array) -> list[Array]:
+def multiply(form: MmaForm, a: Array, b: Array, c: Array, arithmetic: Arithmetic = "exact") -> list[Array]:
     """wmma.mma for every warp.
 
     a, b, c: registers (registers, W, 32, C), float32 for f32, float64 for f64, else words; A and B have the layouts
     with which they were loaded. Returns registers of D. Raises ValueError for an unsupported combination.
     """
     shape, kind, (a_layout, b_layout) = form.shape, form.a_type, form.layouts
-    check_types(kind, form.b_type, form.d_type)
+    element = check_types(kind, form.b_type, form.d_type)
     if kind != form.b_type:
         raise ValueError(f"wmma of {kind} and {form.b_type} is not supported: A and B are of one type")
     if shape not in _SHAPES[kind]:
         raise ValueError(f"wmma shape {shape} of {kind} is not supported: shapes are {', '.join(_SHAPES[kind])}")
     matrix_a = _matrix(Fragment("a", shape, kind, a_layout), a)
     matrix_b = _matrix(Fragment("b", shape, kind, b_layout), b)
+    of_c, of_d = Fragment("c", shape, form.c_type), Fragment("d", shape, form.d_type)
     if kind == "f64":
-        product = fused_product(matrix_a, matrix_b, _matrix(Fragment("c", shape, form.c_type), c), form.rounding)
+        fused = fused_product(matrix_a, matrix_b, _matrix(of_c, c), form.rounding)
+        return list(np.moveaxis(_lanes(of_d, fused), -1, 0))
+    if adder := adder_of(arithmetic, "wmma", element.family):
+        accumulator = "f16" if form.c_type == form.d_type == "f16" else "f32"  # mixed: f32, and D is rounded once more
+        factors = factors_of(matrix_a, matrix_b, kind, kind)
+        total: Array = _lanes(of_d, hardware_sum(adder, factors, _matrix(of_c, c), accumulator))
     else:
         product = np.matmul(matrix_a, matrix_b)
-    if form.exclusive:
-        product = products_of_bits(product, matrix_a, matrix_b)
-    warps, ctas = product.shape[:2]
-    held = product.reshape(warps, ctas, -1)[..., _flat_places(Fragment("d", shape, form.d_type))]
-    lanes = np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)  # (W, 32, C, elements)
-    if kind == "f64":
-        return list(np.moveaxis(lanes, -1, 0))
-    if form.d_type == "s32":
-        total: Array = add_integers(lanes, np.moveaxis(c, 0, -1), form.saturate)
-    else:
-        addend = np.moveaxis(c, 0, -1)
-        total = lanes + (ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(addend)) if form.c_type == "f16" else addend)
+        if form.exclusive:
+            product = products_of_bits(product, matrix_a, matrix_b)
+        lanes = _lanes(of_d, product)
+        if form.d_type == "s32":
+            total = add_integers(lanes, np.moveaxis(c, 0, -1), form.saturate)
+        else:
+            total = lanes + _lanes(of_d, _matrix(of_c, c))
     if form.d_type == "f16":
         total = np.ascontiguousarray(total.astype(np.float16)).view(np.uint32)
     return list(np.moveaxis(total, -1, 0))
 
 
+def _lanes(fragment: Fragment, matrix: Values) -> Values:
+    """The elements of each lane, (W, 32, C, elements), of a matrix (W, C, rows, columns)."""
+    warps, ctas = matrix.shape[:2]
+    held = matrix.reshape(warps, ctas, -1)[..., _flat_places(fragment)]
+    return np.moveaxis(held.reshape(warps, ctas, WARP, -1), 1, 2)
+
+
 def _matrix(fragment: Fragment, registers: Array) -> Values:
     """The matrix (W, C, rows, columns) of registers (registers, W, 32, C)."""
-    used = registers[: fragment.elements // ELEMENT_TYPES[fragment.kind].per_register]
+    used = registers[: fragment.elements // fragment.per_register]
     words: Words = np.ascontiguousarray(used.transpose(1, 3, 2, 0))
     warps, ctas = words.shape[:2]
-    held = ELEMENT_TYPES[fragment.kind].decode(words).reshape(warps, ctas, -1)
+    elements = words if fragment.kind == "f32" else ELEMENT_TYPES[fragment.kind].decode(words)
+    held = elements.reshape(warps, ctas, -1)
     matrix = np.empty_like(held)
     matrix[..., _flat_places(fragment)] = held
     return matrix.reshape(warps, ctas, *fragment.extents)

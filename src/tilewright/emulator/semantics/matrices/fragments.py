@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.semantics.conversions import TF32_BITS
 from tilewright.emulator.semantics.directed_rounding import rounded_double
+from tilewright.emulator.semantics.matrices.accumulation import Adder, Factors, hardware_sum
 from tilewright.emulator.semantics.scalars import fused_double
 
 Array: TypeAlias = npt.NDArray[np.generic]
@@ -144,6 +145,8 @@ def matrix_of_b(registers: Array, element_type: str) -> Values:
 
 _REGISTERS_FIRST = (5, 3, 7, 0, 2, 4, 6, 1)
 """The order of the axes below in fragments of accumulators with one element to a register."""
+_PAIRS_LAST = (5, 3, 0, 2, 4, 6, 1, 7)
+"""The same with two elements to a register."""
 
 
 def _axes(product: Values) -> Values:
@@ -155,10 +158,8 @@ def _axes(product: Values) -> Values:
 
 def fuse_fragments(a: Values, b: Values, c: Array, mode: str) -> Array:
     """D = A B + C of f64 in fragments like c, see fused_product. a: (tile, C, M, K), b: (..., K, N)."""
-    total = np.empty((*a.shape[:3], b.shape[3]))
-    inner = _axes(total).transpose(_REGISTERS_FIRST)
-    inner[...] = c.reshape(inner.shape)
-    return _axes(fused_product(a, b, total, mode)).transpose(_REGISTERS_FIRST).reshape(c.shape)
+    total = fused_product(a, b, matrix_of_c(c, "f64", (*a.shape[:3], b.shape[3])), mode)
+    return _axes(total).transpose(_REGISTERS_FIRST).reshape(c.shape)
 
 
 def fused_product(a: Values, b: Values, c: Values, mode: str) -> Values:
@@ -167,6 +168,15 @@ def fused_product(a: Values, b: Values, c: Values, mode: str) -> Values:
     for k in range(a.shape[-1]):
         c = multiply_add(a[..., :, k, None], b[..., k, None, :], c)
     return c
+
+
+def matrix_of_c(c: Array, acc_type: str, shape: tuple[int, ...]) -> Values:
+    """C of this shape, (tile, C, M, N), from fragments as accumulate_fragments takes them; f16 as float32."""
+    matrix = np.empty(shape, np.float64 if acc_type == "f64" else np.float32)
+    inner = _axes(matrix).transpose(_PAIRS_LAST if acc_type == "f16" else _REGISTERS_FIRST)
+    values = ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(c)) if acc_type == "f16" else c
+    inner[...] = values.reshape(inner.shape)
+    return matrix
 
 
 def products_of_bits(product: Values, a: Values, b: Values) -> Values:
@@ -184,7 +194,7 @@ def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Arr
     """
     axes = _axes(product)
     if acc_type == "f16":
-        pairs = axes.transpose(5, 3, 0, 2, 4, 6, 1, 7).reshape(*d.shape, 2)
+        pairs = axes.transpose(_PAIRS_LAST).reshape(*d.shape, 2)
         total = (
             pairs if c is None else pairs + ELEMENT_TYPES["f16"].decode(np.ascontiguousarray(c)).reshape(pairs.shape)
         )
@@ -199,6 +209,17 @@ def accumulate_fragments(product: Values, acc_type: str, c: Array | None, d: Arr
     else:
         np.add(c.reshape(fragments.shape), fragments, out=target)
     return d
+
+
+def add_fragments(
+    adder: Adder, factors: Factors, acc_type: str, c: Array | None, d: Array, shape: tuple[int, ...]
+) -> Array:
+    """D = C + products, added as tensor cores do, in fragments as accumulate_fragments takes them.
+
+    shape: of the product, (tile, C, M, N). acc_type: f32 or f16.
+    """
+    start = np.zeros(shape, np.float32) if c is None else matrix_of_c(c, acc_type, shape)
+    return accumulate_fragments(hardware_sum(adder, factors, start, acc_type), acc_type, None, d)
 
 
 def add_integers(product: Values, c: Any, saturate: bool) -> Words:

@@ -19,10 +19,10 @@ from tilewright.kernels.column_sums import summing
 from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
+from tilewright.planner.tuning.candidates import Candidate
 from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names, output_key
 from tilewright.reference import columns_of_b, reference, sampled_lines
 from tilewright.rounding import round_up
-from tilewright.tuning.candidates import Candidate
 
 PATTERN_BYTES = 1 << 23
 """Random numbers are made on the host for so many bytes, which are repeated over the operands."""

@@ -9,9 +9,9 @@ from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
+from tilewright.planner.tuning.candidates import tunable
+from tilewright.planner.tuning.search import Tuned, tune
 from tilewright.problem import Problem
-from tilewright.tuning.candidates import tunable
-from tilewright.tuning.search import Tuned, tune
 
 if TYPE_CHECKING:
     from tilewright.backends.gpu import GpuBackend
@@ -61,7 +61,7 @@ def _has(kept: Store, problem: Problem) -> bool:
 
 
 def _tuned(problem: Problem, backend: "GpuBackend") -> Tuned:
-    from tilewright.tuning.stand import GpuStand
+    from tilewright.planner.tuning.stand import GpuStand
 
     with GpuStand(problem, backend) as stand, CompilerPool(compilations()) as pool:
         return tune(problem, stand, pool)

@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, Factors, adder_of
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     Array,
     MmaForm,
     Values,
     Words,
     accumulate_fragments,
+    add_fragments,
     check_types,
     matrix_of_a,
     matrix_of_b,
@@ -33,7 +35,9 @@ _DEPTHS = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "fp8": (64,), "in
 """Type family -> the possible values of K."""
 
 
-def sparse_mma(form: MmaForm, selector: int, a: Words, b: Words, c: Array, metadata: Words) -> Array:
+def sparse_mma(
+    form: MmaForm, selector: int, a: Words, b: Words, c: Array, metadata: Words, arithmetic: Arithmetic = "exact"
+) -> Array:
     """D = A B + C of mma.sp.sync.aligned.m16n8kK.row.col for every warp.
 
     Arguments and result as for tensor_cores.mma_sync, with a of half the depth; metadata: (1, W, 32, C).
@@ -49,8 +53,13 @@ def sparse_mma(form: MmaForm, selector: int, a: Words, b: Words, c: Array, metad
             f"K is one of {', '.join(map(str, _DEPTHS.get(element.family, ())))}, and A and B have K / {step} registers"
         )
     kept, places = matrix_of_a(a, form.a_type), _places(metadata[0], selector, depth, form.a_type)
-    product = _product(kept, places, matrix_of_b(b, form.b_type))
-    return accumulate_fragments(product, form.d_type, c, np.empty(c.shape, c.dtype), saturate=form.saturate)
+    matrix_b, d = matrix_of_b(b, form.b_type), np.empty(c.shape, c.dtype)
+    if adder := adder_of(arithmetic, "mma", element.family):
+        by_k = np.moveaxis(kept, 3, 0)[..., None], np.moveaxis(_selected(matrix_b, places), 3, 0)
+        factors = Factors(*by_k, form.a_type, form.b_type)
+        return add_fragments(adder, factors, form.d_type, c, d, (*kept.shape[:3], matrix_b.shape[3]))
+    product = _product(kept, places, matrix_b)
+    return accumulate_fragments(product, form.d_type, c, d, saturate=form.saturate)
 
 
 def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
@@ -62,8 +71,12 @@ def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
         dense = np.zeros((*kept.shape[:-1], b.shape[2]), kept.dtype)
         np.put_along_axis(dense, places, kept, axis=3)
         return np.asarray(np.matmul(dense, b))
-    selected = np.take_along_axis(b[:, :, None], places[..., None], axis=3)
-    return np.asarray(np.matmul(kept[..., None, :], selected)[..., 0, :])
+    return np.asarray(np.matmul(kept[..., None, :], _selected(b, places))[..., 0, :])
+
+
+def _selected(b: Values, places: npt.NDArray[np.int64]) -> Values:
+    """The rows of B, (W, C, K, 8), that meet the kept elements of each row of A: (W, C, 16, K / 2, 8)."""
+    return np.take_along_axis(b[:, :, None], places[..., None], axis=3)
 
 
 def _places(metadata: Words, selector: int, depth: int, a_type: str) -> npt.NDArray[np.int64]:

@@ -3,8 +3,8 @@
 Registers come as arrays of shape (registers, W, 32, C), or views of such, for W warps of 32 lanes in each of
 C CTAs: uint32 bits, except that f32 accumulators are float32 and f64 is float64; `fragments` says what lies where.
 
-Products are exact and sums are float32, in an order that is not the hardware's; integer sums are exact, and float64
-is multiplied and added in the order of k.
+Products are exact and sums are float32, in an order that is not the hardware's, or as `accumulation` says where the
+arithmetic is "hardware". Integer sums are exact, and float64 is multiplied and added in the order of k.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.fragments import (
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, adder_of, factors_of
+from tilewright.emulator.semantics.matrices.fragments import (
     ELEMENT_TYPES,
     Array,
     ElementType,
@@ -21,6 +22,7 @@ from tilewright.emulator.semantics.fragments import (
     MmaForm,
     Words,
     accumulate_fragments,
+    add_fragments,
     check_types,
     fuse_fragments,
     matrix_of_a,
@@ -34,7 +36,7 @@ Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-def mma_sync(form: MmaForm, a: Words, b: Words, c: Array) -> Array:
+def mma_sync(form: MmaForm, a: Words, b: Words, c: Array, arithmetic: Arithmetic = "exact") -> Array:
     """D = A B + C of mma.sync.aligned.mMn8kK.row.col for every warp.
 
     K is 4 or 8 times the elements per register (also 16 times for f64) in m16n8kK; m8n8kK is of integers, bits and f64.
@@ -56,10 +58,14 @@ def mma_sync(form: MmaForm, a: Words, b: Words, c: Array) -> Array:
     matrix_a, matrix_b = matrix_of_a(a, form.a_type, row_halves=halves), matrix_of_b(b, form.b_type)
     if form.a_type == "f64":
         return fuse_fragments(matrix_a, matrix_b, c, form.rounding)
+    d = np.empty(c.shape, c.dtype)
+    if adder := adder_of(arithmetic, "mma", element.family):
+        factors = factors_of(matrix_a, matrix_b, form.a_type, form.b_type)
+        return add_fragments(adder, factors, form.d_type, c, d, (*matrix_a.shape[:3], matrix_b.shape[3]))
     product = np.matmul(matrix_a, matrix_b)
     if form.exclusive:
         product = products_of_bits(product, matrix_a, matrix_b)
-    return accumulate_fragments(product, form.d_type, c, np.empty(c.shape, c.dtype), saturate=form.saturate)
+    return accumulate_fragments(product, form.d_type, c, d, saturate=form.saturate)
 
 
 def _registers_of_shapes(element: ElementType) -> dict[str, tuple[int, int]]:
@@ -114,6 +120,7 @@ def wgmma(
     d: Array,
     *,
     accumulate: bool,
+    arithmetic: Arithmetic = "exact",
 ) -> None:
     """D = A B + D, or A B, of wgmma.mma_async.sync.aligned.m64nNkK for every warpgroup, in place.
 
@@ -127,7 +134,7 @@ def wgmma(
     Raises ValueError for an unsupported combination or descriptor and IndexError for an operand that leaves
     `shared`; use matrix_descriptor.operand_extent to see whether one leaves its CTA's part.
     """
-    check_types(form.a_type, form.b_type, form.accumulator)
+    element = check_types(form.a_type, form.b_type, form.accumulator)
     if "mn" in (form.a_major, form.b_major) and form.a_type not in ("f16", "bf16"):
         raise ValueError(f"wgmma of {form.a_type} takes K-major operands only; MN-major ones are of 16-bit types")
     if a.dtype == np.uint64:
@@ -139,9 +146,14 @@ def wgmma(
         matrix_a = -matrix_a
     # CTAs lie next to columns in memory: the transposing sum then strides less far.
     _, warps, _, ctas = d.shape
+    c = d if accumulate else None
+    if adder := adder_of(arithmetic, "wgmma", element.family):
+        factors = factors_of(matrix_a, matrix_b, form.a_type, form.b_type)
+        add_fragments(adder, factors, form.accumulator, c, d, (warps // 4, ctas, WGMMA_M, form.n))
+        return
     product = np.empty((warps // 4, WGMMA_M, ctas, form.n), np.float32).swapaxes(1, 2)
     np.matmul(matrix_a, matrix_b, out=product)
-    accumulate_fragments(product, form.accumulator, d if accumulate else None, d, saturate=form.saturate)
+    accumulate_fragments(product, form.accumulator, c, d, saturate=form.saturate)
 
 
 def ldmatrix(shared: Bytes, addresses: Integers, count: int, transpose: bool) -> Words:

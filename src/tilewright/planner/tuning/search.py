@@ -23,8 +23,8 @@ from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import values_of
 from tilewright.measure.protocol import Protocol, Settled, Work
 from tilewright.planner.tuned_table import Entry, Key
+from tilewright.planner.tuning.candidates import Candidate, ranked, untuned, variants
 from tilewright.problem import Problem
-from tilewright.tuning.candidates import Candidate, ranked, untuned, variants
 
 Progress = Callable[[float, str], None]
 """A function that is told the share of the work that is done, and what is being done."""

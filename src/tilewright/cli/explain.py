@@ -1,0 +1,126 @@
+"""`tilewright explain`: the plan for a product, why, how long it takes, and what would help."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.options import (
+    ActivationOption,
+    DTypeName,
+    DTypeOption,
+    EpilogueOption,
+    GateOption,
+    Json,
+    Layout,
+    LayoutOption,
+    OperandOption,
+    OutputsOption,
+    WithBias,
+    expression_of,
+)
+from tilewright.cli.output import print_json
+
+if TYPE_CHECKING:
+    from tilewright.explaining.explanation import Explanation
+    from tilewright.operand import Spec
+
+
+@command
+def explain(
+    m: Annotated[int, typer.Argument(help="Rows of A and of the result.", min=1, show_default=False)],
+    n: Annotated[int, typer.Argument(help="Columns of B and of the result.", min=1, show_default=False)],
+    k: Annotated[int, typer.Argument(help="Columns of A, rows of B.", min=1, show_default=False)],
+    *,
+    dtype: DTypeOption = DTypeName.bf16,
+    out_dtype: Annotated[
+        DTypeName | None, typer.Option("--out-dtype", help="Element type of the result; A's by default.")
+    ] = None,
+    layout: LayoutOption = Layout.nt,
+    batch: Annotated[int | None, typer.Option("--batch", help="So many products.", min=1, show_default=False)] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", help="The GPU, such as H20, here or not; by default this machine's, else H200."),
+    ] = None,
+    kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose.",
+            show_default=False,
+        ),
+    ] = None,
+    activation: ActivationOption = None,
+    bias: WithBias = False,
+    epilogue: EpilogueOption = None,
+    operand: OperandOption = None,
+    gate: GateOption = None,
+    outputs: OutputsOption = None,
+    batch_invariant: Annotated[
+        bool, typer.Option("--batch-invariant", help="Rows of the result must not depend on each other.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Why the planner takes its kernel and Config for a product, how long that takes, and what would help.
+
+    It is arithmetic: nothing is compiled, and no GPU is needed.
+
+    \b
+    Examples:
+      tilewright explain 4096 4096 4096
+      tilewright explain 16 28672 8192 --gpu H20
+      tilewright explain 2047 2049 2051 --dtype fp16 --layout nn
+      tilewright explain 1024 1024 1024 --config tile_m=128,tile_n=192,stages=4
+      tilewright explain 300 200 100 --dtype fp32 --batch 8 --gpu A100 --json
+      tilewright explain 64 4096 4096 --epilogue "gelu(acc + bias)" --operand bias=n
+    """
+    from tilewright.operand import spec
+
+    kind, batches = dtype.value, () if batch is None else (batch,)
+    of_result = out_dtype.value if out_dtype else kind
+    said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
+    expression, forms = said.get("expression"), said.get("forms", ())
+    columns = n // 2 if expression is not None and expression.gate else n
+    shapes = {"acc": (*batches, m, n), "amax": (1,), "column_sums": (columns,)}
+    written = expression.outputs if expression is not None else ()
+
+    def explained(kernel: str, config: object = None) -> "Explanation":
+        from tilewright.explaining.explained import explain
+
+        return explain(
+            _stored((*batches, m, k), kind, transposed=layout.value[0] == "t"),
+            _stored((*batches, k, n), kind, transposed=layout.value[1] == "t"),
+            bias=spec((n,), of_result) if bias and expression is None else None,
+            activation=activation.value if activation and expression is None else None,
+            epilogue=None if expression is None else str(expression),
+            operands={form.name: spec(form.shape(m, columns), of_result) for form in forms} or None,
+            gate=None if expression is None else expression.gate,
+            outputs={name: spec(shapes[name], of_result if name == "acc" else "fp32") for name in written} or None,
+            out_dtype=of_result,
+            kernel=kernel,
+            config=config,
+            batch_invariant=batch_invariant,
+            gpu=gpu,
+        )
+
+    found = explained(kernel)
+    if config is not None:
+        from tilewright.cli.model.cut import changed
+        from tilewright.kernels.registry import kernel_named
+
+        found = explained(found.kernel, changed(kernel_named(found.kernel, "--kernel"), found.config, config))
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        typer.echo(str(found))
+
+
+def _stored(shape: tuple[int, ...], dtype: str, *, transposed: bool) -> "Spec":
+    """A packed operand, transposed in memory or not."""
+    from tilewright.operand import contiguous_strides, spec
+
+    if not transposed:
+        return spec(shape, dtype)
+    *others, row, column = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
+    return spec(shape, dtype, (*others, column, row))

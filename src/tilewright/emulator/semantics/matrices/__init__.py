@@ -1,0 +1,1 @@
+"""Matrix instructions: fragments in registers, products, and how tensor cores add."""

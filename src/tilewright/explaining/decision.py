@@ -1,0 +1,81 @@
+"""The planner's way to a kernel, in sentences."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.dtypes import fp32
+from tilewright.hardware import Hardware
+from tilewright.kernels.kernel import Kernel
+from tilewright.kernels.registry import considered
+from tilewright.planner.choose import Choice
+from tilewright.planner.copies import Copied, copied
+from tilewright.problem import Problem
+
+THIN, DEEP = 64, 4
+"""The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
+stream-K if k is more than so many times the smaller extent."""
+
+EVERY = 10_000
+"""More Configs than any kernel offers."""
+
+
+def offers(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:
+    """The kernels that the planner asks, in its order, and the problem as each takes it; None if it does not."""
+    for kernel in considered(problem):
+        taken = copied(problem, kernel, hardware)
+        yield kernel, taken
+        if taken is not None and (problem.batch_invariant or not (taken.copies or kernel.contends)):
+            return
+
+
+def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) -> tuple[str, ...]:
+    """The branches that led to a choice; asked: whether kernel= or config= named it."""
+    if asked:
+        return choice.reason, _tree(problem)
+    unit = "CUDA cores, which multiply in IEEE arithmetic" if problem.a.dtype is fp32 else "tensor cores"
+    steps = [f"{problem.a.dtype} takes {unit}"]
+    for kernel, taken in offers(problem, hardware):
+        if taken is None:
+            steps.append(f"{kernel.name} does not take it: {kernel.refuses(problem, hardware)}")
+        elif kernel is choice.kernel:
+            steps.append(_taken(choice, hardware))
+        else:
+            steps.append(f"{kernel.name} contends, and takes {_seconds(kernel, taken, hardware) * 1e6:.3g} us")
+    return (*steps, _config(choice, hardware), _tree(problem))
+
+
+def _taken(choice: Choice, hardware: Hardware) -> str:
+    remark = choice.copied.remark(hardware)
+    return f"{choice.kernel.name} takes it" + (f", but {remark}" if remark else "")
+
+
+def _seconds(kernel: Kernel, taken: Copied, hardware: Hardware) -> float:
+    """What the model says of a kernel's own choice."""
+    return Choice(kernel, kernel.best(taken.problem, hardware), "", taken).seconds(hardware)
+
+
+def _config(choice: Choice, hardware: Hardware) -> str:
+    if choice.tuned:
+        return "a table has its Config, which was measured to be the quickest"
+    kernel, problem = choice.kernel, choice.copied.problem
+    count = len(kernel.candidates(problem, hardware, EVERY))
+    remark: Any = kernel.remark(choice.config)
+    least = (
+        f"the model gives each of {count} Configs its time, and the least wins" if count > 1 else "it has one Config"
+    )
+    return f"{least}; it {remark}" if remark else least
+
+
+def _tree(problem: Problem) -> str:
+    """What the published tree says."""
+    m, n, k = problem.m, problem.n, problem.k
+    least = min(m, n)
+    if least == 1:
+        said = "a GEMV, since m or n is 1"
+    elif least < THIN:
+        said = f"a thin kernel, since min(m, n) = {least} < {THIN}"
+    elif k > DEEP * least:
+        said = f"stream-K, since k = {k} > {DEEP} min(m, n) = {DEEP * least}"
+    else:
+        said = f"a tiled GEMM, since min(m, n) >= {THIN} and k <= {DEEP} min(m, n)"
+    return f"a published decision tree says {said}; docs/choosing.md compares it with measurements"

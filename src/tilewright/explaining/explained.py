@@ -1,0 +1,163 @@
+"""`tilewright.explain`: from a call to an Explanation. Nothing is compiled, and nothing runs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilewright.api import gpu_count
+from tilewright.arrays import adopt
+from tilewright.errors import ArgumentValueError
+from tilewright.explaining.decision import decision
+from tilewright.explaining.explanation import Explanation, Tiles, Time
+from tilewright.explaining.remedies import free_rows, remedies
+from tilewright.explaining.rivals import rivals
+from tilewright.hardware import H200, Hardware, named
+from tilewright.model.speed_of_light import speed_of_light
+from tilewright.model.tiling.levels import Level, levels
+from tilewright.operand import HOST, Operand, Spec
+from tilewright.planner.binding import bind
+from tilewright.planner.call_arguments import scalars
+from tilewright.planner.choose import Choice, check_names, choose
+from tilewright.planner.expressions import expression_of
+from tilewright.planner.request import with_result
+from tilewright.problem import Problem, operand_names
+
+
+def explain(
+    a: Any,
+    b: Any,
+    /,
+    c: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float | None = None,
+    bias: Any = None,
+    activation: str | None = None,
+    epilogue: str | None = None,
+    operands: Mapping[str, Any] | None = None,
+    gate: str | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    out: Any = None,
+    out_dtype: Any = None,
+    kernel: str = "auto",
+    config: Any = None,
+    batch_invariant: bool = False,
+    gpu: str | None = None,
+) -> Explanation:
+    """Why `plan` would take its kernel and Config for a product, how long the product takes, and what would help.
+
+    Takes the arguments of `plan` that decide this; each array may be a `spec`, which has no memory. gpu: the name of a
+    GPU, in any case, which need not be there; H100 means H100-SXM. By default it is the arrays' own, or this machine's
+    first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, and an ArgumentValueError
+    for a product without sums.
+    """
+    expression, of_expression = expression_of(epilogue, operands, gate, outputs, activation, c=c, beta=beta, bias=bias)
+    scale, addend_scale = scalars(c, alpha, beta)
+    arrays = (a, b, c if addend_scale != 0 else None, bias, out, *of_expression)
+    found = _operands(operand_names(expression), arrays)
+    given = with_result(found, out_dtype, None if expression is None else expression.gate)
+    problem = bind(
+        given, activation=None if expression else activation, expression=expression, multiplies=scale != 0
+    ).problem._replace(batch_invariant=batch_invariant)
+    if problem.is_empty or problem.k == 0:
+        raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
+    check_names(kernel, config)
+    hardware, present = _hardware(gpu, given["a"].device)
+    return explained(problem, hardware, present=present, kernel=kernel, config=config)
+
+
+def explained(
+    problem: Problem, hardware: Hardware, *, present: bool, kernel: str = "auto", config: Any = None
+) -> Explanation:
+    """The Explanation of a problem on a GPU, which is `present` or not."""
+    choice = choose(problem, hardware, kernel=kernel, config=config, quiet=True)
+    time, asked = _time(choice, hardware), kernel != "auto" or config is not None
+    return Explanation(
+        problem,
+        hardware.name,
+        present,
+        choice.kernel.name,
+        choice.config,
+        choice.reason,
+        decision(problem, hardware, choice, asked),
+        _tiles(choice, hardware),
+        _levels(choice, hardware),
+        speed_of_light(problem, hardware),
+        time,
+        rivals(problem, hardware, choice),
+        () if time is None else remedies(problem, hardware, time.seconds),
+        0 if time is None else free_rows(problem, hardware, time.seconds),
+    )
+
+
+def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Operand]:
+    """The Operands of arrays and Specs by name; Specs are where the arrays are."""
+    given = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
+    found = {name: adopt(array, name) for name, array in given.items() if not isinstance(array, Spec)}
+    device = next((operand.device for operand in found.values()), HOST)
+    specs = {
+        name: array.operand(place, device)
+        for place, (name, array) in enumerate(given.items())
+        if isinstance(array, Spec)
+    }
+    return {name: (found | specs)[name] for name in given}
+
+
+def _hardware(gpu: str | None, device: int) -> tuple[Hardware, bool]:
+    """The GPU that is meant, and whether it is there."""
+    if gpu is not None:
+        wanted = named(gpu, "gpu")
+        return wanted, gpu_count() > 0 and _there(0).name == wanted.name
+    if device != HOST or gpu_count():
+        return _there(max(device, 0)), True
+    return H200, False
+
+
+def _there(device: int) -> Hardware:
+    from tilewright.backends import gpu
+
+    return gpu.backend(device).hardware
+
+
+def _time(choice: Choice, hardware: Hardware) -> Time | None:
+    """The time of all launches of a choice."""
+    kernel, config, problem = choice.kernel, choice.config, choice.copied.problem
+    found, burst = kernel.breakdown(config, problem, hardware), kernel.predict(config, problem, hardware, "burst")
+    if found is None or burst is None:
+        return None
+    parts = {name.replace("_", " "): seconds for name, seconds in found.parts._asdict().items()}
+    copying = choice.copied.seconds(hardware)
+    if copying:
+        parts = {"copies": copying} | parts
+    limits = dict(sorted(found.limits.items(), key=lambda limit: -limit[1]))
+    return Time(sum(parts.values()), burst.seconds + copying, parts, limits)
+
+
+def _tiles(choice: Choice, hardware: Hardware) -> Tiles:
+    kernel, config, problem = choice.kernel, choice.config, choice.copied.problem
+    constants, solved = kernel.check(config, problem, hardware), kernel.oriented(config, problem)
+    count, found = kernel.tile_count(constants, solved), kernel.breakdown(config, problem, hardware)
+    slots = found.slots if found else hardware.sm_count * kernel.ctas_of_sm(constants)
+    waves = -(-count // slots)
+    made = count // constants.split_k * constants.tile_m * constants.tile_n
+    edges = solved.m * solved.n * solved.batch_count / made
+    return Tiles(constants.tile_m, constants.tile_n, count, slots, waves, edges, count / (waves * slots))
+
+
+def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
+    """The traffic with GMEM, L2 and SMEM, for all products of a batch."""
+    kernel, problem = choice.kernel, choice.copied.problem
+    solved = kernel.oriented(choice.config, problem)
+    blocking = kernel.blocking(kernel.check(choice.config, problem, hardware))
+    sizes = problem.a.dtype.nbytes, problem.out.dtype.nbytes
+    count = problem.batch_count
+    return tuple(
+        replace(
+            level,
+            read_bytes=level.read_bytes * count,
+            written_bytes=level.written_bytes * count,
+            flops=level.flops * count,
+        )
+        for level in levels(solved.m, solved.n, solved.k, blocking, *sizes)
+        if level.name != "registers"
+    )

@@ -1,0 +1,62 @@
+"""The Configs that come next, and why they lose."""
+
+from typing import Any, NamedTuple
+
+from tilewright.explaining.decision import offers
+from tilewright.explaining.explanation import Rival
+from tilewright.hardware import Hardware
+from tilewright.kernels.kernel import Kernel
+from tilewright.model.prediction import Breakdown, Power
+from tilewright.planner.choose import Choice
+from tilewright.planner.copies import Copied
+from tilewright.problem import Problem
+
+RANKED: Power = "recorded"
+"""The power state in which the planner ranks Configs."""
+
+COMPARED = 8
+"""How many Configs of a kernel are looked at."""
+
+
+class _Ranked(NamedTuple):
+    kernel: Kernel
+    config: Any
+    seconds: float
+    breakdown: Breakdown
+
+
+def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
+    """The next best Configs of the chosen kernel and of those that contend, by the model that ranks them."""
+    chosen = _ranked(choice.kernel, choice.config, choice.copied, hardware)
+    if chosen is None:
+        return ()
+    others = {choice.kernel.name: (choice.kernel, choice.copied)}
+    others |= {kernel.name: (kernel, taken) for kernel, taken in offers(problem, hardware) if taken is not None}
+    ranked = [
+        _ranked(kernel, config, taken, hardware)
+        for kernel, taken in others.values()
+        for config in kernel.candidates(taken.problem, hardware, COMPARED)
+        if config != choice.config
+    ]
+    found = sorted((each for each in ranked if each is not None), key=lambda each: each.seconds)
+    return tuple(_rival(each, chosen) for each in found[:most])
+
+
+def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _Ranked | None:
+    found = kernel.breakdown(config, taken.problem, hardware, RANKED)
+    if found is None:
+        return None
+    return _Ranked(kernel, config, sum(found.parts) + taken.seconds(hardware), found)
+
+
+def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
+    own, best = other.breakdown.parts._asdict(), chosen.breakdown.parts._asdict()
+    grew = {name.replace("_", " "): own[name] - best[name] for name in own if own[name] > best[name]}
+    behind = other.seconds - chosen.seconds
+    if other.kernel is not chosen.kernel and behind > sum(grew.values()):
+        grew["copies"] = behind - sum(grew.values())
+    limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits
+    limit = max(limits, key=lambda name: limits[name] - of_chosen.get(name, 0.0))
+    if max(grew, key=lambda name: grew[name], default="") != "main loop":
+        limit = max(limits, key=lambda name: limits[name])
+    return Rival(other.kernel.name, other.config, other.seconds, behind, grew, limit)

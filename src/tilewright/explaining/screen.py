@@ -1,0 +1,125 @@
+"""One screen of text about a product, from the record of its Explanation."""
+
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+from typing import Any
+
+WIDTH, LABEL = 100, 11
+"""Columns of a line, and of the names before it."""
+
+FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch", "threads")
+"""Fields of Configs that the model does not see, or that follow from others."""
+
+
+def text(record: Mapping[str, Any]) -> str:
+    """The screen: at most 45 lines."""
+    place = "" if record["present"] else ", which is not here"
+    lines = [f"{record['product']} on an {record['gpu']}{place}", ""]
+    lines += _labelled("plan", [f"{record['kernel']}: {_config(record['config'])}"])
+    lines += _labelled("because", record["decision"])
+    lines += _labelled("time", _time(record))
+    lines += _labelled("tiles", _tiles(record))
+    lines += _labelled("bytes", _bytes(record), whole=True)
+    lines += _labelled(
+        "next best", [_rival(rival, record) for rival in record["rivals"]] or ["none that the model knows"]
+    )
+    lines += _labelled("would help", _remedies(record))
+    return "\n".join(lines)
+
+
+def _labelled(label: str, texts: list[str], *, whole: bool = False) -> Iterator[str]:
+    """Texts beside a label, each wrapped unless it is to stay whole."""
+    for text in texts:
+        broken = [text] if whole else wrap(text, WIDTH - LABEL, break_on_hyphens=False, subsequent_indent="  ")
+        for line in broken:
+            yield f"{label:{LABEL}}{line}"
+            label = ""
+
+
+def us(value: float) -> str:
+    """Microseconds with three digits or so."""
+    return f"{value:,.0f}" if value >= 999.5 else f"{value:.1f}" if value >= 99.95 else f"{value:.2f}"
+
+
+def _time(record: Mapping[str, Any]) -> list[str]:
+    light = f"{us(record['speed_of_light_us'])} us by {record['speed_of_light_bound']}"
+    if "predicted_time_us" not in record:
+        return [f"the model does not know {record['kernel']}; the speed of light is {light}"]
+    seconds, burst = record["predicted_time_us"], record["burst_time_us"]
+    share = record["speed_of_light_us"] / seconds
+    said = [
+        f"{us(seconds)} us at the power limit, {us(burst)} us right after idle; "
+        f"{record['predicted_tflops']:.3g} TFLOP/s, {share:.0%} of the speed of light ({light})",
+        ", ".join(f"{name} {us(value)}" for name, value in record["parts_us"].items()) + " us",
+    ]
+    names = list(record["limits_us"])
+    first, *others = names
+    limit = f"{first}, alone {us(record['limits_us'][first])} us"
+    if others:
+        limit += f"; the next is {others[0]}, {us(record['limits_us'][others[0]])} us"
+    if record["bound"] == "launch":
+        return [*said, f"bound by launch, prologue and epilogue; its loop is bound by {limit}"]
+    return [*said, f"bound by {limit}"]
+
+
+def _tiles(record: Mapping[str, Any]) -> list[str]:
+    tiles = record["tiles"]
+    waves = f"{tiles['waves']} wave{'s' * (tiles['waves'] > 1)}"
+    return [
+        f"{tiles['ctas']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']}: "
+        f"{1 - tiles['busy']:.1%} of the places are empty, and {1 - tiles['edges']:.1%} of the tiles is outside"
+    ]
+
+
+def _bytes(record: Mapping[str, Any]) -> list[str]:
+    lines = [f"{'level':6}{'read':>10}{'written':>10}{'FLOP per byte':>15}   by"]
+    for level in record["levels"]:
+        block = f"{level['reader']} that makes {level['block'][0]}x{level['block'][1]}"
+        sizes = "".join(f"{_size(level[name]):>10}" for name in ("read_bytes", "written_bytes"))
+        lines.append(f"{level['name']:6}{sizes}{level['intensity']:>15,.4g}   {block}")
+    return lines
+
+
+def _size(nbytes: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if nbytes >= 0.9995 * size:
+            return f"{nbytes / size:.3g} {unit}" if nbytes < 999.5 * size else f"{nbytes / size:,.0f} {unit}"
+    return f"{nbytes} B" if nbytes else "-"
+
+
+def _config(config: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in config.items())
+
+
+def _rival(rival: Mapping[str, Any], record: Mapping[str, Any]) -> str:
+    """A Config by what tells it from the chosen one, and which of its parts are longer."""
+    config, chosen = rival["config"], record["config"]
+    same = rival["kernel"] == record["kernel"]
+    told = [
+        f"{name}={value}"
+        for name, value in config.items()
+        if name not in (*FOLLOWING, "tile_m", "tile_n") and (chosen.get(name) != value if same else False)
+    ]
+    tile = f"{config['tile_m']}x{config['tile_n']}"
+    name = ", ".join([tile if same else f"{rival['kernel']} {tile}", *told])
+    behind = rival["behind_us"]
+    if abs(behind) < 0.005:
+        return f"{name}: as quick"
+    if behind < 0:
+        return f"{name}: {us(-behind)} us quicker by the model"
+    grew = sorted(rival["grew_us"].items(), key=lambda part: -part[1])[:2]
+    longer = " and ".join(f"{part} +{us(value)}" for part, value in grew if value >= 0.005)
+    return f"{name}: +{us(behind)} us, {longer or 'within rounding'}; its loop is bound by {rival['limit']}"
+
+
+def _remedies(record: Mapping[str, Any]) -> list[str]:
+    found = [
+        f"{remedy['change']}: {us(remedy['time_us'])} us for the same work, {remedy['gain']:.0%} less"
+        for remedy in record["remedies"]
+    ]
+    rows, m = record["free_rows"], record["m"]
+    if rows > m:
+        found.append(f"up to {rows:,} rows take as long as {m:,}")
+    if "predicted_time_us" in record and not found:
+        return ["nothing that the model knows"]
+    return found or [f"the model does not know {record['kernel']}"]

@@ -1,0 +1,232 @@
+"""`tilewright.explain` and `tilewright explain`: parts that add up, causes that are causes, remedies that help."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from support.commands import error, in_json, invoke
+from tilewright.explaining.screen import WIDTH, text
+from tilewright.hardware import H200, named
+from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.planner.choose import choose
+
+CASES = [
+    (4096, 4096, 4096, "bf16", "nt", "H200"),
+    (4096, 4096, 4096, "bf16", "tt", "H20"),
+    (1, 4096, 4096, "bf16", "nt", "H100"),
+    (8, 12289, 4095, "fp16", "nn", "H100-PCIe"),
+    (2047, 2049, 2051, "bf16", "nt", "H200"),
+    (4096, 50257, 768, "bf16", "nt", "H200"),
+    (512, 512, 512, "fp16", "tn", "H800"),
+    (256, 4096, 11008, "bf16", "nt", "H200"),
+    (300, 200, 1000, "fp32", "nn", "A100"),
+    (1, 1, 1, "fp32", "nt", "A100"),
+    (257, 255, 31, "bf16", "nt", "A100"),
+]
+
+
+def stored(rows, columns, dtype, letter):
+    return tw.spec((rows, columns), dtype, (columns, 1) if letter == "n" else (1, rows))
+
+
+def explained(m, n, k, dtype="bf16", layout="nt", gpu="H200", **options):
+    return tw.explain(stored(m, k, dtype, layout[0]), stored(k, n, dtype, layout[1]), gpu=gpu, **options)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parts_add_up_to_what_the_planner_predicts(case):
+    found, gpu = explained(*case), named(case[-1], "gpu")
+    choice = choose(found.problem, gpu, quiet=True)
+    assert (found.kernel, found.config) == (choice.kernel.name, choice.config)
+    assert sum(found.time.parts.values()) == pytest.approx(choice.seconds(gpu), rel=1e-9)
+    assert found.time.seconds == pytest.approx(choice.seconds(gpu), rel=1e-9)
+    assert all(part >= 0 for part in found.time.parts.values())
+    assert found.time.burst <= found.time.seconds * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_alone_limits_the_loop_more_than_all_together(case):
+    time = explained(*case).time
+    loop = time.parts["main loop"] + time.parts["tail"] + time.parts["prologue"] + time.parts["epilogue"]
+    assert all(0 < limit <= loop * (1 + 1e-9) for limit in time.limits.values())
+    assert list(time.limits.values()) == sorted(time.limits.values(), reverse=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_screen_fits(case):
+    found = explained(*case)
+    lines = str(found).splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= WIDTH
+    record = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert text(record) == str(found)
+
+
+@pytest.mark.parametrize(
+    ("case", "bound"),
+    [
+        ((4096, 4096, 4096, "bf16", "nt", "H200"), "power"),
+        ((4096, 4096, 4096, "bf16", "nt", "H20"), "tensor cores"),
+        ((1, 28672, 8192, "bf16", "nt", "H200"), "GMEM"),
+        ((128, 128, 128, "bf16", "nt", "H200"), "launch"),
+    ],
+)
+def test_the_bound_is_what_holds_a_product_back(case, bound):
+    assert explained(*case).time.bound == bound
+
+
+def test_the_bound_on_h20_is_lifted_by_faster_tensor_cores():
+    faster = named("H20", "gpu")
+    doubled = tuple((unit, dtype, macs * 2) for unit, dtype, macs in faster.rates)
+    problem, kernel = explained(4096, 4096, 4096, gpu="H20").problem, KERNELS["wgmma"]
+    config = kernel.best(problem, faster)
+    slow = kernel.breakdown(config, problem, faster).limits
+    fast = kernel.breakdown(config, problem, faster._replace(rates=doubled)).limits
+    assert fast["tensor cores"] == pytest.approx(slow["tensor cores"] / 2)
+    assert fast["GMEM"] == slow["GMEM"]
+
+
+def test_the_next_best_are_slower_and_say_where():
+    found = explained(2176, 4096, 4096)
+    assert len(found.rivals) == 3
+    assert [rival.behind for rival in found.rivals] == sorted(rival.behind for rival in found.rivals)
+    for rival in found.rivals:
+        assert rival.config != found.config
+        predicted = KERNELS[rival.kernel].predict(rival.config, found.problem, H200, "recorded").seconds
+        assert rival.seconds == pytest.approx(predicted)
+        assert rival.behind >= -1e-12
+        assert rival.behind <= sum(rival.grew.values()) + 1e-12
+
+
+def test_a_bad_config_has_quicker_rivals():
+    found = explained(4096, 4096, 4096, config=WgmmaConfig(64, 64, 4, epilogue="direct", overlap=False))
+    assert found.rivals[0].behind < 0
+    assert "quicker by the model" in str(found)
+    assert "config=" in found.decision[0]
+
+
+def test_a_remedy_takes_the_time_that_it_promises():
+    found = explained(2047, 2049, 2051)
+    best = found.remedies[0]
+    assert "multiples of 128 bytes" in best.change
+    a, b = tw.spec((2047, 2051), "bf16", (2112, 1)), tw.spec((2051, 2049), "bf16", (1, 2112))
+    out = tw.spec((2047, 2049), "bf16", (2112, 1))
+    padded = tw.explain(a, b, out=out, gpu="H200")
+    assert padded.time.seconds == pytest.approx(best.seconds)
+    assert best.gain == pytest.approx(1 - padded.time.seconds / found.time.seconds)
+    assert "copies" in found.time.parts
+    assert "copies" not in padded.time.parts
+
+
+def test_remedies_are_ordered_and_gain():
+    gains = [remedy.gain for remedy in explained(300, 200, 1000, "fp32", "nn").remedies]
+    assert gains == sorted(gains, reverse=True)
+    assert min(gains) > 0
+    assert "bf16" in explained(300, 200, 1000, "fp32", "nn").remedies[0].change
+
+
+def test_aligned_operands_are_not_told_to_align():
+    assert not any("begin the rows" in remedy.change for remedy in explained(2048, 2048, 2048).remedies)
+
+
+def test_rows_that_come_free():
+    found = explained(1, 4096, 4096)
+    assert found.free_rows > 1
+    assert explained(found.free_rows, 4096, 4096).time.seconds <= 1.02 * found.time.seconds
+    assert explained(2 * found.free_rows, 4096, 4096).time.seconds > 1.02 * found.time.seconds
+
+
+def test_the_decision_names_who_was_asked():
+    decision = explained(300, 200, 1000, "fp32", "nn").decision
+    assert decision[0].startswith("fp32 takes CUDA cores")
+    assert decision[1].startswith("wgmma does not take it")
+    assert "simt takes it" in decision
+    few = " ".join(explained(16, 4096, 4096).decision)
+    assert "gemv contends" in few or "wgmma contends" in few
+    assert "min(m, n) = 16 < 64" in few
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "words"),
+    [(1, 4096, "a GEMV"), (63, 64, "a thin kernel"), (64, 257, "stream-K"), (64, 256, "a tiled GEMM")],
+)
+def test_the_published_tree_has_its_thresholds(m, k, words):
+    assert words in explained(m, 128, k).decision[-1]
+
+
+def test_arrays_and_specs_are_explained_alike():
+    a, b = np.empty((64, 96), np.float16), np.empty((32, 96), np.float16).T
+    of_arrays = tw.explain(a, b, gpu="h200")
+    assert of_arrays.problem == explained(64, 32, 96, "fp16").problem
+    assert of_arrays == explained(64, 32, 96, "fp16")
+
+
+def test_nothing_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr("tilewright.jit.cache.build", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr("tilewright.planner.planning.build", lambda *_: pytest.fail("compiled"))
+    assert explained(96, 96, 96).kernel == "wgmma"
+
+
+def test_batches_count_their_bytes_once_each():
+    one, eight = (
+        tw.explain(tw.spec((*batch, 512, 512), "bf16"), tw.spec((*batch, 512, 512), "bf16"), gpu="H200")
+        for batch in ((), (8,))
+    )
+    assert eight.levels[0].read_bytes == 8 * one.levels[0].read_bytes
+    assert eight.levels[0].read_bytes + eight.levels[0].written_bytes == eight.problem.minimum_bytes
+    assert eight.problem.batch == (8,)
+
+
+def test_an_expression_is_explained():
+    a, b = tw.spec((64, 96), "bf16"), tw.spec((96, 128), "bf16")
+    found = tw.explain(
+        a, b, epilogue="x * y + bias", operands={"bias": tw.spec((64,), "bf16")}, gate="stacked",
+        outputs={"amax": tw.spec((1,), "fp32")}, gpu="H200",
+    )  # fmt: skip
+    assert found.problem.columns == 64
+    assert [name for name, _ in found.problem.epilogue.written()] == ["outputs['amax']"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: explained(8, 8, 0), ["no sums", "1 or more"]),
+        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99'", "H200"]),
+        (lambda: tw.spec((8, -1), "bf16"), ["shape=(8, -1)", "negative"]),
+        (lambda: tw.spec((8, 8), "bf16", (8,)), ["strides=(8,)", "one each"]),
+        (lambda: tw.spec(8, "bf16"), ["shape=8", "tuple"]),
+        (lambda: tw.spec((8, 8), "int9"), ["dtype=int9"]),
+        (lambda: explained(8, 8, 8, kernel="nope"), ["kernel='nope'"]),
+    ],
+)
+def test_faults_are_explained(call, words):
+    with pytest.raises(tw.TilewrightError) as caught:
+        call()
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_the_command_prints_the_screen_or_the_record():
+    shown = invoke("explain", 64, 4096, 4096, "--gpu", "h20", "--layout", "nn").stdout
+    assert shown == f"{explained(64, 4096, 4096, layout='nn', gpu='H20')}\n"
+    record = in_json("explain", 64, 4096, 4096, "--gpu", "h20", "--layout", "nn")
+    assert text(record) == shown.rstrip("\n")
+
+
+def test_the_command_takes_a_config_and_an_epilogue():
+    record = in_json(
+        "explain", 64, 128, 96, "--batch", 3, "--config", "tile_m=128,tile_n=64,stages=4,tile_k=64", "--epilogue",
+        "gelu(acc + bias)", "--operand", "bias=n", "--outputs", "acc", "--gpu", "H200",
+    )  # fmt: skip
+    assert record["batch"] == [3]
+    assert (record["config"]["tile_m"], record["config"]["tile_n"]) == (128, 64)
+    assert "tile_p" in error("explain", 64, 64, 64, "--config", "tile_p=3")
+
+
+def test_a_rung_that_the_model_does_not_know_is_explained_as_far_as_it_goes():
+    found = explained(1024, 1024, 1024, "fp32", "nn", kernel="smem_tiles")
+    assert found.time is None
+    assert found.levels[-1].name == "SMEM"
+    assert "does not know smem_tiles" in str(found)
