@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright import ladder as ladder
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
+    from tilewright.api.quantization import quantize as quantize
     from tilewright.backends.gpu import CudaError as CudaError
     from tilewright.checking.call import check as check
     from tilewright.checking.host_memory import TensorMap as TensorMap
@@ -36,14 +37,13 @@ if TYPE_CHECKING:
     from tilewright.operand import spec as spec
     from tilewright.planner.plan import Plan as Plan
     from tilewright.planner.range_plan import RangePlan as RangePlan
-    from tilewright.quantization import quantize as quantize
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "matmul": "api",
     "plan": "api",
-    "quantize": "quantization",
+    "quantize": "api.quantization",
     "explain": "explaining.explained",
     "Explanation": "explaining.explanation",
     "spec": "operand",

@@ -15,7 +15,7 @@ FLOORS = (
     ("tilewright.ladder",),
     ("tilewright.bench", "tilewright.checking"),
     ("tilewright.plots",),
-    ("tilewright.explaining", "tilewright.quantization"),
+    ("tilewright.explaining",),
     ("tilewright.api",),
     ("tilewright.planner.tuning",),
     ("tilewright.planner",),

@@ -153,9 +153,7 @@ class _EmulatedMemory:
 class EmulatedExecutable:
     """A kernel's PTX with its launch shape."""
 
-    def __init__(
-        self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments
-    ):
+    def __init__(self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments):
         self._backend, self._compiled = backend, compiled
         self._load()
         self._shape = shape

@@ -254,7 +254,9 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
             f"take int8, or another GPU"
         )
     if hardware.capability < 80:
-        raise UnsupportedError(f"quantize needs a GPU of sm_80 or later, and {hardware.name} is {hardware.arch}")
+        raise UnsupportedError(
+            f"quantize needs a GPU of sm_80 or later, and {hardware.name} is {hardware.arch}: take another GPU"
+        )
     found = []
     if question.maxima_count and question.rows and question.columns:
         found.append(_launch(question, QuantizeConfig(), hardware, measures=True))
@@ -270,7 +272,7 @@ def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, 
     if tiles > MAX_TILES or max(question.rows, question.columns) >= 2**31 - BLOCK:
         raise UnsupportedError(
             f"x has {question.rows} x {question.columns} elements in {question.batch_count} matrices, more than the "
-            f"kernel counts: quantize parts of it"
+            f"kernel counts: pass parts of it"
         )
     source = _UNITS.get((constants, question.dtype))
     if source is None:

@@ -125,7 +125,7 @@ def check_inputs(x: Operand, scale: Operand | None, options: Options) -> None:
         raise ArgumentValueError("power_of_two=True rounds the scale that is found, and scale is given: drop one")
     if options.transposed and options.by_line:
         raise ArgumentValueError(
-            f"scale is that of x, and with block={options.block!r} x.T has another: quantize each in a call of its own"
+            f"scale is that of x, and with block={options.block!r} x.T has another: call quantize for each"
         )
     expected = options.scale_shape(x.shape)
     if scale.shape != expected and not (options.block == "tensor" and prod(scale.shape) == 1):
@@ -134,7 +134,7 @@ def check_inputs(x: Operand, scale: Operand | None, options: Options) -> None:
         )
     if scale.device == HOST and not ((values := values_of(scale)) > 0).all():
         wrong = values[~(values > 0)].flat[0]
-        raise ArgumentValueError(f"scale has the element {wrong}, and x = code * scale takes positive ones: replace it")
+        raise ArgumentValueError(f"scale has the element {wrong}, and x = code * scale takes positive ones: pass others")
 
 
 def check_outs(operands: Operands, options: Options) -> None:
