@@ -12,7 +12,6 @@ from tilewright.checking.product import NotTaken, Product, first_accepted, whole
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
-from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.expression.tree import Expression
 from tilewright.hardware import H200, Hardware
@@ -40,12 +39,7 @@ class KernelCheck:
     refusal: str = ""
 
     def run(
-        self,
-        orders: Sequence[Asynchrony],
-        seed: int = 0,
-        progress: Callable[[float], None] = ignored,
-        *,
-        tensor_cores: Arithmetic = "exact",
+        self, orders: Sequence[Asynchrony], seed: int = 0, progress: Callable[[float], None] = ignored
     ) -> CheckResult:
         """Multiply random matrices under each order, with the first Config that the kernel has for the product."""
         kernel, product = self.kernel, self.product
@@ -59,7 +53,7 @@ class KernelCheck:
         operands = product.operands(seed)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
-            backend = EmulatedBackend(self.hardware, tensor_cores=tensor_cores, **options)
+            backend = EmulatedBackend(self.hardware, **options)
 
             def run() -> tuple[dict[str, Array], Counters | None]:
                 written = product.outputs()
