@@ -130,11 +130,12 @@ def check_inputs(x: Operand, scale: Operand | None, options: Options) -> None:
     expected = options.scale_shape(x.shape)
     if scale.shape != expected and not (options.block == "tensor" and prod(scale.shape) == 1):
         raise ArgumentValueError(
-            f"scale has shape {scale.shape}, and of x {x.shape} with block={options.block!r} it is {expected}"
+            f"scale has shape {scale.shape}, and of x {x.shape} with block={options.block!r} it is {expected}: "
+            f"pass that"
         )
     if scale.device == HOST and not ((values := values_of(scale)) > 0).all():
         wrong = values[~(values > 0)].flat[0]
-        raise ArgumentValueError(f"scale has the element {wrong}, and x = code * scale takes positive ones: pass others")
+        raise ArgumentValueError(f"scale has the element {wrong} and must be positive throughout: pass others")
 
 
 def check_outs(operands: Operands, options: Options) -> None:
