@@ -54,6 +54,13 @@ class BackendName(StrEnum):
     emulator = "emulator"
 
 
+class TensorCores(StrEnum):
+    """How emulated tensor cores add, as `tilewright.emulator.Device` has it."""
+
+    exact = "exact"
+    hardware = "hardware"
+
+
 def _natural(value: int | None) -> int | None:
     if value is not None and value < 0:
         raise typer.BadParameter(f"{value} is negative: give a natural number")
@@ -103,6 +110,10 @@ OutputsOption = Annotated[
     typer.Option("--outputs", help="Further outputs: acc, amax, column_sums, with commas.", show_default=False),
 ]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
+TensorCoresOption = Annotated[
+    TensorCores,
+    typer.Option("--tensor-cores", help="How the emulator adds products: in float32, or bit for bit as an H200."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
     int | None,
