@@ -203,9 +203,9 @@ struct ExpressionDefaults {
 
 // The number of operands and outputs.
 template <class Expression>
-constexpr int matrices_of = Expression::Scales::count() + Expression::Operands::count() +
-                            Expression::Sums::count() + Expression::Maximum::count() +
-                            Expression::sums_columns;
+constexpr int matrices_of =
+    Expression::Scales::count() + Expression::Operands::count() + Expression::Sums::count() +
+    Expression::Maximum::count() + Expression::sums_columns;
 
 // An expression on one row of out; its operands are read, and its outputs written, as it is
 // applied.
