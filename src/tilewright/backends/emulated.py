@@ -17,7 +17,7 @@ from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.kernels.parameters import Arguments, LaunchShape, parameters_of
 from tilewright.operand import HOST, Operand
 from tilewright.problem import OPERANDS
 
@@ -63,7 +63,7 @@ class EmulatedBackend:
         self.device = self._make_device()
         _BACKENDS.add(self)
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""
         with self._turn:
             return EmulatedExecutable(self, compiled, shape, arguments)
@@ -153,9 +153,7 @@ class _EmulatedMemory:
 class EmulatedExecutable:
     """A kernel's PTX with its launch shape."""
 
-    def __init__(
-        self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments
-    ):
+    def __init__(self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments):
         self._backend, self._compiled = backend, compiled
         self._load()
         self._shape = shape
@@ -181,7 +179,7 @@ class EmulatedExecutable:
             )
             for spec in self._arguments.tensor_maps
         ]
-        parameters = bytes(self._arguments.parameters(pointers, alpha, beta))
+        parameters = bytes(parameters_of(self._arguments, pointers, alpha, beta))
         return self._device.launch(
             self._kernel,
             (self._shape.grid, 1, 1),

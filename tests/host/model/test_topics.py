@@ -130,7 +130,7 @@ def test_a_pair_that_is_none_is_refused():
         (("waves", 512, 512, "--sms", 133), "--sms=133 must be an integer from 1 to 132"),
         (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
         (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
-        (("l1", "lane*4", "--smem", 999_999), "--smem=999999 must be an integer from 0 to 262,144"),
+        (("l1", "lane*4", "--smem", 999_999), "--smem=999999 bytes cannot be set aside for shared memory: use 0, 8"),
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
         (("llm", "llama-2-7b", "--weight-bits", 0), "weight_bits=0 is no width of a weight: give 1 to 16"),
         (("speed-of-light", "-1", 2, 3), "-1 is negative: give a natural number"),

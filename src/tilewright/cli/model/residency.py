@@ -25,7 +25,9 @@ def occupancy(
     carveout: Annotated[
         int | None,
         typer.Option(
-            "--carveout", help="Bytes of an SM that are shared memory; by default the most.", show_default=False
+            "--carveout",
+            help="Bytes of an SM that are shared memory, as the chip offers them; by default the most.",
+            show_default=False,
         ),
     ] = None,
     record: Record = None,
