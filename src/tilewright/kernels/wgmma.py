@@ -17,9 +17,8 @@ from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
 from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space, tiles_of
+from tilewright.kernels.wgmma_space import LISTED, Limits, Space, cut
 from tilewright.kernels.wgmma_space import space as space_of
-from tilewright.model.cost import Tiles
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
@@ -186,13 +185,15 @@ class WgmmaKernel(Kernel):
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time that the model gives a Config."""
-        return predict(problem, _tiles(config, problem, hardware), self.unit, hardware, row_bytes(problem), power)
+        tiles, shifted = cut(config, problem, hardware)
+        return predict(problem, tiles, self.unit, hardware, row_bytes(problem), power, shifted)
 
     def breakdown(
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Breakdown:
         """The parts of that time, and its limits."""
-        return breakdown(problem, _tiles(config, problem, hardware), self.unit, hardware, row_bytes(problem), power)
+        tiles, shifted = cut(config, problem, hardware)
+        return breakdown(problem, tiles, self.unit, hardware, row_bytes(problem), power, shifted)
 
     def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
         return space.config(index, problem.m, problem.n, problem.batch_count)
@@ -383,10 +384,6 @@ def multiple_n(problem: Problem) -> int:
     if problem.columns == problem.n:
         return 8
     return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
-
-
-def _tiles(config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Tiles:
-    return tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem))
 
 
 @cache

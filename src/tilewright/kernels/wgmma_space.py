@@ -12,7 +12,9 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_operands import Stores, operands_of, scattered
 from tilewright.model.cost import Ranking, Tiles
+from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
@@ -233,6 +235,13 @@ def tiles_of(
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
     return Tiles(*numbers, *np.array(choices, bool).T)
+
+
+def cut(config: WgmmaConfig, problem: Problem, hardware: Hardware) -> tuple[Tiles, bool]:
+    """A Config as the model of times sees it for a problem, and whether lanes shift rows of out before they store."""
+    solved = problem.transposed if config.swap_ab else problem
+    shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
+    return tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem)), shifted
 
 
 @lru_cache(maxsize=256)

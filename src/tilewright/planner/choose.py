@@ -9,6 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, Unsupported
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
 from tilewright.kernels.registry import KERNELS, considered, kernel_named
+from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
@@ -34,9 +35,9 @@ class Choice(NamedTuple):
         beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
         return [*beside, self.kernel.assemble(self.config, problem, hardware)]
 
-    def seconds(self, hardware: Hardware) -> float:
-        """What the model says of all launches; infinite for a kernel that it does not know."""
-        predicted = self.kernel.predict(self.config, self.copied.problem, hardware)
+    def seconds(self, hardware: Hardware, power: Power = "recorded") -> float:
+        """What the model says of all launches; infinite for a kernel that it does not know. It ranks by `recorded`."""
+        predicted = self.kernel.predict(self.config, self.copied.problem, hardware, power)
         return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
 
 
