@@ -14,7 +14,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.model import cost
+from tilewright.model import ranking
 from tilewright.planner.choose import choose
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -327,7 +327,7 @@ def test_strides_that_the_model_takes_for_equal_share_a_choice(monkeypatch):
         return choose(asked._replace(a=Matrix(dtypes.bf16, row_stride, 1)), H200).config
 
     first = chosen(1024)
-    monkeypatch.setattr(cost, "times", mock.Mock(side_effect=AssertionError("asked again")))
+    monkeypatch.setattr(ranking, "times_of", mock.Mock(side_effect=AssertionError("asked again")))
     assert chosen(1088) == first  # 17 lines of 128 bytes
     with pytest.raises(AssertionError, match="asked again"):
         chosen(1032)

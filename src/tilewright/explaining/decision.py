@@ -51,7 +51,7 @@ def _taken(choice: Choice, hardware: Hardware) -> str:
 
 def _seconds(kernel: Kernel, taken: Copied, hardware: Hardware) -> float:
     """What the model that ranks says of a kernel's own choice."""
-    return Choice(kernel, kernel.best(taken.problem, hardware), "", taken).seconds(hardware)
+    return Choice(kernel, kernel.best(taken.problem, hardware), (), taken).seconds(hardware)
 
 
 def _config(choice: Choice, hardware: Hardware) -> str:

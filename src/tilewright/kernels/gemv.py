@@ -1,24 +1,23 @@
 """Kernel `gemv`: few rows of activations at the speed of memory; bf16 and fp16, every stride and alignment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import ceil, log2
-from operator import itemgetter
+from math import ceil
 from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16
 from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
+from tilewright.kernels.gemv_time import Array, Ways, breakdown, eights, seconds, ways_of
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
-from tilewright.model.prediction import Breakdown, Parts, Power, Prediction
+from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Matrix, Problem
-from tilewright.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +45,8 @@ class GemvConfig:
     swap_ab: bool = False
 
 
-# The model's constants, fitted to results/gemv_h200.json: there, its choice takes 1.03 times as long as the best Config
-# where B is contiguous along k, and 1.04 times otherwise (geometric means).
-
-_LAUNCH_SECONDS, _CTA_SECONDS, _EXCHANGE_SECONDS = 0.9e-6, 0.83e-6, 0.9e-6
-"""A launch in a graph; what a CTA does besides its steps; one more time for each doubling of the CTAs that split k."""
-
-_LATENCY_SECONDS, _LOAD_SECONDS, _READ_SECONDS = 0.58e-6, 1.06e-9, 2.6e-9
-"""The time in which memory answers, and what each load that a warp of the SM has under way adds: of weights, of
-activations."""
-
-_STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
-"""The share of the data sheet's bandwidth if nothing else took time; the bytes per second that an SM can read; how much
-longer it takes where B is contiguous along n."""
-
-_LAST_WAVE = 0.39
-"""The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
-
 _MOST_WORDS = 96
 """The most registers of a thread for weights that are loaded."""
-
-_EMPTY = 0.4
-"""The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
-
-_TOGETHER = 2.5
-"""How times add up that overlap: the norm of their vector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,29 +145,39 @@ class GemvKernel(Kernel):
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
         """Those with as many rows as the problem needs, the quickest by `predict` first."""
+        configs, times = self._timed(problem, hardware)
+        return [configs[index] for index in times.argsort(kind="stable")]
+
+    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], GemvConfig]:
+        """The first of `configs` by the number of rows, without the others."""
+
+        def best(rows: int) -> GemvConfig:
+            configs, times = self._timed(problem._replace(m=rows), hardware)
+            return configs[int(times.argmin())]
+
+        return best
+
+    def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
+        """The Configs that are offered, and what the model says of each in seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
         oriented = problem.transposed if swap_ab else problem
         tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= min(oriented.m, FEW_ROWS))
-        fitting = self._fitting(self.features(oriented), tile_m, 2 * hardware.sm_count, swap_ab)
-        timed = [
-            (_seconds(config, constants, oriented, hardware), config)
-            for config, constants in fitting if config.split_k <= hardware.sm_count
-        ]  # fmt: skip
-        return [config for _, config in sorted(timed, key=itemgetter(0))]
+        configs, ways = self._fitting(self.features(oriented), tile_m, hardware, swap_ab)
+        return configs, seconds(ways, oriented)
 
     @lru_cache(maxsize=256)  # noqa: B019 (there is one kernel)
     def _fitting(
-        self, features: GemvFeatures, tile_m: int, prefetch: int, swap_ab: bool
-    ) -> list[tuple[GemvConfig, GemvConstants]]:
-        """The Configs that are offered, with their Constants: for all n and k, since new shapes wait for them."""
+        self, features: GemvFeatures, tile_m: int, hardware: Hardware, swap_ab: bool
+    ) -> tuple[Sequence[GemvConfig], Ways]:
+        """The Configs that are offered, as they are and as the model sees them: for all n and k, which wait for it."""
         fitting = []
         for config in _offered(features.b_k_major, tile_m):
             constants = self.derive(config, features)
             ctas = _ctas_of(constants) if constants.load_words <= _MOST_WORDS else 0
-            if ctas > 0:
-                config = replace(config, ctas=ctas, prefetch=prefetch, swap_ab=swap_ab)
+            if ctas > 0 and config.split_k <= hardware.sm_count:
+                config = replace(config, ctas=ctas, prefetch=2 * hardware.sm_count, swap_ab=swap_ab)
                 fitting.append((config, self.derive(config, features)))
-        return fitting
+        return [config for config, _ in fitting], ways_of(fitting, hardware)
 
     def oriented(self, config: GemvConfig, problem: Problem) -> Problem:
         """The problem, or its transpose with `swap_ab`."""
@@ -236,7 +222,7 @@ class GemvKernel(Kernel):
             workers=config.warps * config.split_k,
             block_n=16 // parts if features.b_k_major else 64,
             accumulators=config.tile_m * config.tile_n * parts * parts // 32,
-            load_words=_words(features.b_straddles) * config.in_flight * _eights(config, features.b_k_major),
+            load_words=_words(features.b_straddles) * config.in_flight * eights(config, features.b_k_major),
         )
 
     def tile_count(self, constants: Constants, problem: Problem) -> int:
@@ -265,71 +251,25 @@ class GemvKernel(Kernel):
 
     def predict(self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time of its waves: bytes cross GMEM, or steps wait for memory, which no power state changes."""
-        oriented = self.oriented(config, problem)
-        constants = self.derive(config, self.features(oriented))
+        oriented, ways, constants = self._way(config, problem, hardware)
         ctas = self.tile_count(constants, oriented)
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
-        seconds = _seconds(config, constants, oriented, hardware)
-        return Prediction(ctas, ceil_div(ctas, _at_once(config, hardware)), used, seconds, oriented.flops)
+        waves = ceil(ctas / ways.at_once.item())
+        return Prediction(ctas, waves, used, seconds(ways, oriented).item(), oriented.flops)
 
     def breakdown(
         self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Breakdown:
         """The parts of that time; what limits a wave limits the others, too."""
+        oriented, ways, _ = self._way(config, problem, hardware)
+        return breakdown(ways, oriented)
+
+    def _way(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> tuple[Problem, Ways, GemvConstants]:
+        """The problem as it is solved with a Config, which the model sees as these Ways, and its Constants."""
         oriented = self.oriented(config, problem)
         constants = self.derive(config, self.features(oriented))
-        ctas, at_once = self.tile_count(constants, oriented), _at_once(config, hardware)
-        wave = _wave_limits(min(ctas, at_once), config, constants, oriented, hardware)
-        looped = _seconds(config, constants, oriented, hardware) - _LAUNCH_SECONDS
-        epilogue = _EXCHANGE_SECONDS * log2(config.split_k)
-        waves = max(1.0, ctas / at_once)
-        tail = looped * (1 - waves / (waves + _LAST_WAVE * (ceil(waves) - waves) / waves))
-        main_loop = looped - tail - _LATENCY_SECONDS - epilogue
-        parts = Parts(_LAUNCH_SECONDS, _LATENCY_SECONDS, main_loop, tail, epilogue)
-        return Breakdown(parts, {name: seconds * waves for name, seconds in wave.items()}, at_once)
-
-
-def _at_once(config: GemvConfig, hardware: Hardware) -> int:
-    """The CTAs for which there is room."""
-    return hardware.clusters(config.split_k) * config.split_k * config.ctas
-
-
-def _seconds(config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware) -> float:
-    """What the model says of a launch for a problem as it is solved."""
-    ctas, at_once = tile_count(constants, problem) * config.split_k, _at_once(config, hardware)
-    if ctas <= at_once:
-        return _LAUNCH_SECONDS + _wave_seconds(ctas, config, constants, problem, hardware)
-    waves = ctas / at_once
-    waves += _LAST_WAVE * (ceil(waves) - waves) / waves
-    return _LAUNCH_SECONDS + waves * _wave_seconds(at_once, config, constants, problem, hardware)
-
-
-def _wave_seconds(
-    ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
-) -> float:
-    """How long so many CTAs take that begin together."""
-    limits = _wave_limits(ctas, config, constants, problem, hardware).values()
-    seconds: float = sum(limit**_TOGETHER for limit in limits) ** (1 / _TOGETHER)
-    return seconds if constants.b_k_major else _ACROSS * seconds
-
-
-def _wave_limits(
-    ctas: int, config: GemvConfig, constants: GemvConstants, problem: Problem, hardware: Hardware
-) -> dict[str, float]:
-    """How long they take if one thing alone limits them."""
-    rounds = ceil_div(ceil_div(problem.k, constants.tile_k), constants.workers * config.in_flight)
-    loads = _eights(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
-    reads = max(config.tile_m * config.k_parts // 8, 1) * _loads(constants.a_bytes, constants.a_straddles)
-    warps = config.warps * config.ctas
-    under_way = warps * config.in_flight * (_LOAD_SECONDS * loads + _READ_SECONDS * reads)
-    waiting = _CTA_SECONDS + rounds * (_LATENCY_SECONDS + under_way)
-    waiting += _EXCHANGE_SECONDS * log2(config.split_k)
-    of_cta = config.tile_n * problem.k / config.split_k * constants.Input.nbytes
-    empty = 1 - ctas / _at_once(config, hardware)
-    streaming = ctas * of_cta / (_STREAMED * hardware.memory_bandwidth) * (1 + _EMPTY * empty)
-    reading = ceil_div(ctas, hardware.sm_count) * of_cta / _SM_BANDWIDTH
-    return {"latency of GMEM": waiting, "GMEM": streaming, "loads of an SM": reading}
+        return oriented, ways_of([(config, constants)], hardware), constants
 
 
 def _offered(k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
@@ -340,9 +280,9 @@ def _offered(k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
     else:
         tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
     least = 4 if k_major else 8  # eights of weights that a thread has under way: more help nobody
-    for split_k, tile_n, warps, eights in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
+    for split_k, tile_n, warps, loaded in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
         config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
-        in_flight, rest = divmod(eights, _eights(config, k_major))
+        in_flight, rest = divmod(loaded, eights(config, k_major))
         if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
             yield replace(config, in_flight=in_flight)
 
@@ -357,19 +297,9 @@ def _load(nbytes: int, stride: int, length: int) -> tuple[int, bool]:
     return (16, True) if stride == 1 and nbytes < 8 <= length else (nbytes, False)
 
 
-def _loads(nbytes: int, straddles: bool) -> int:
-    """The loads of so many bytes that bring eight elements."""
-    return 2 if straddles else 16 // nbytes
-
-
 def _words(straddles: bool) -> int:
     """The registers that loads of eight elements fill."""
     return 8 if straddles else 4
-
-
-def _eights(config: GemvConfig, k_major: bool) -> int:
-    """The eights of neighboring weights that a lane loads in a step."""
-    return config.tile_n * config.k_parts // 8 if k_major else config.tile_n // 8
 
 
 _OTHER_REGISTERS = 26

@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from types import CodeType
@@ -13,7 +13,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.kernels.parameters import SAME_PARAMETERS, Arguments, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Problem
@@ -69,7 +69,7 @@ class Launch(NamedTuple):
 
     source: TranslationUnit
     shape: LaunchShape
-    arguments: KernelArguments
+    arguments: Arguments
     constants: Constants
     exchanged: bool = False
 
@@ -107,7 +107,11 @@ class Kernel(ABC):
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
-        return self.configs(problem, hardware)[0]
+        return self.best_by_rows(problem, hardware)(problem.m)
+
+    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
+        """The usual choice by the number of rows, for problems that differ from this one in it alone."""
+        return lambda rows: self.configs(problem._replace(m=rows), hardware)[0]
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
         """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""

@@ -1,7 +1,7 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -13,10 +13,11 @@ from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.model.cost import Ranking, Tiles
-from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
+from tilewright.model.cost import Prepared, Tiles
+from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in
+from tilewright.model.ranking import Ranking
 from tilewright.problem import Matrix, Problem
-from tilewright.rounding import ceil_div
+from tilewright.rounding import ceil_div, round_up
 
 
 class Tile(Protocol):
@@ -105,24 +106,28 @@ class TiledKernel(Kernel):
         times = self._ranking(offered, problem, hardware).times(*_product(problem))
         return [offered[index] for index in times.argsort(kind="stable")]
 
-    def best(self, problem: Problem, hardware: Hardware) -> Any:
-        """The first of `configs`."""
-        offered = self.offered(problem)
-        return offered[self._ranking(offered, problem, hardware).best(*_product(problem))]
+    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
+        """The first of `configs` by the number of rows."""
+        offered, (_, *others) = self.offered(problem), _product(problem)
+        ranking = self._ranking(offered, problem, hardware)
+        return lambda rows: offered[ranking.best(round_up(rows, 8), *others)]
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""
-        return predict(problem, _tiles_of((config,), hardware), self.unit, hardware, power=power)
+        return predict(problem, self._prepared(config, power, problem, hardware), hardware)
 
     def breakdown(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Breakdown:
         """The parts of that time, and its limits; what else `predict` adds gathers elements."""
-        found = breakdown(problem, _tiles_of((config,), hardware), self.unit, hardware, power=power)
+        found = breakdown(problem, self._prepared(config, power, problem, hardware), self.unit, hardware)
         gathering = self.predict(config, problem, hardware, power).seconds - sum(found.parts)
         if gathering <= 1e-9 * sum(found.parts):
             return found
         looped = found.parts.main_loop + gathering
         limits = {**found.limits, "gathering of elements": looped + found.parts.tail}
         return found._replace(parts=found.parts._replace(main_loop=looped), limits=limits)
+
+    def _prepared(self, config: Any, power: Power, problem: Problem, hardware: Hardware) -> Prepared:
+        return _prepared(config, power, self.unit, problem.a.dtype, hardware)
 
     def _ranking(self, offered: tuple[Any, ...], problem: Problem, hardware: Hardware) -> Ranking:
         return _ranking(offered, self.unit, problem.a.dtype, hardware)
@@ -131,6 +136,11 @@ class TiledKernel(Kernel):
 @lru_cache(maxsize=256)
 def _ranking(configs: tuple[Tile, ...], unit: Unit, dtype: DType, hardware: Hardware) -> Ranking:
     return Ranking(_tiles_of(configs, hardware), unit, dtype, hardware)
+
+
+@lru_cache(maxsize=256)
+def _prepared(config: Tile, power: Power, unit: Unit, dtype: DType, hardware: Hardware) -> Prepared:
+    return prepare_in(power, _tiles_of((config,), hardware), unit, dtype, hardware)
 
 
 def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
@@ -143,8 +153,11 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
 
 
 def _product(problem: Problem) -> tuple[int, int, int, int]:
-    """What the times of tiles depend on. An empty sum still has tiles to store."""
-    return problem.m, problem.n, max(problem.k, 1), problem.batch_count
+    """What the times of tiles depend on, m rounded up to 8, of which tiles are multiples, so that choices are shared.
+
+    An empty sum still has tiles to store.
+    """
+    return round_up(problem.m, 8), problem.n, max(problem.k, 1), problem.batch_count
 
 
 def copy_bytes(matrix: Matrix) -> int:

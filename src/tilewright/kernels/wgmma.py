@@ -1,6 +1,6 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; bf16 and fp16 in any of the four layouts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
@@ -16,9 +16,10 @@ from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, most_accumulators, operands_of, row_bytes, scattered
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space, cut
+from tilewright.kernels.wgmma_operands import Stores, most_accumulators, multiple_n, operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma_space import LISTED, Limits, Space, prepared_of
 from tilewright.kernels.wgmma_space import space as space_of
+from tilewright.model.cost import Prepared
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
@@ -163,13 +164,15 @@ class WgmmaKernel(Kernel):
         """Any number of those."""
         space, product = self._space(problem, hardware)
         times = space.times(*product)
+        m, n, batch_count = problem.m, problem.n, problem.batch_count
         best = times.argsort(kind="stable")[:most]
-        return [self._config(space, int(index), problem) for index in best if isfinite(times[index])]
+        return [space.config(int(index), m, n, batch_count) for index in best if isfinite(times[index])]
 
-    def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
-        """The first of `configs`, without the others."""
-        space, product = self._space(problem, hardware)
-        return self._config(space, space.best(*product), problem)
+    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], WgmmaConfig]:
+        """The first of `configs` by the number of rows, without the others."""
+        space, (_, *others) = self._space(problem, hardware)
+        n, batch_count = problem.n, problem.batch_count
+        return lambda rows: space.config(space.best(round_up(rows, 8), *others), rows, n, batch_count)
 
     def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
@@ -185,18 +188,14 @@ class WgmmaKernel(Kernel):
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time that the model gives a Config."""
-        tiles, shifted = cut(config, problem, hardware)
-        return predict(problem, tiles, self.unit, hardware, row_bytes(problem), power, shifted)
+        return predict(problem, _prepared(config, problem, hardware, power), hardware, row_bytes(problem))
 
     def breakdown(
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Breakdown:
         """The parts of that time, and its limits."""
-        tiles, shifted = cut(config, problem, hardware)
-        return breakdown(problem, tiles, self.unit, hardware, row_bytes(problem), power, shifted)
-
-    def _config(self, space: Space, index: int, problem: Problem) -> WgmmaConfig:
-        return space.config(index, problem.m, problem.n, problem.batch_count)
+        prepared = _prepared(config, problem, hardware, power)
+        return breakdown(problem, prepared, self.unit, hardware, row_bytes(problem))
 
     def _space(self, problem: Problem, hardware: Hardware) -> tuple[Space, tuple[int, int, int, int, int]]:
         """The Space of a problem, and what its times take.
@@ -379,11 +378,11 @@ def b_rows(constants: WgmmaConstants) -> int:
     return constants.tile_n // (2 if epilogue is not None and epilogue.is_stacked else 1)
 
 
-def multiple_n(problem: Problem) -> int:
-    """What tile_n is a multiple of."""
-    if problem.columns == problem.n:
-        return 8
-    return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
+def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
+    mn_major = operands_of(problem).mn_major
+    solved = problem.transposed if config.swap_ab else problem
+    shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
+    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
 
 
 @cache

@@ -121,3 +121,10 @@ def row_bytes(problem: Problem) -> int:
     assert isinstance(a, tma.TmaFactor)
     assert isinstance(b, tma.TmaFactor)
     return gcd(128, (b if a.tensor.strides[0] % 128 == 0 else a).tensor.strides[0])
+
+
+def multiple_n(problem: Problem) -> int:
+    """What tile_n is a multiple of."""
+    if problem.columns == problem.n:
+        return 8
+    return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16

@@ -12,9 +12,9 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, operands_of, scattered
-from tilewright.model.cost import Ranking, Tiles
-from tilewright.problem import Problem
+from tilewright.model.cost import Prepared, Tiles
+from tilewright.model.prediction import Power, prepare_in
+from tilewright.model.ranking import Ranking
 from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
@@ -237,11 +237,19 @@ def tiles_of(
     return Tiles(*numbers, *np.array(choices, bool).T)
 
 
-def cut(config: WgmmaConfig, problem: Problem, hardware: Hardware) -> tuple[Tiles, bool]:
-    """A Config as the model of times sees it for a problem, and whether lanes shift rows of out before they store."""
-    solved = problem.transposed if config.swap_ab else problem
-    shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
-    return tiles_of([config], hardware, operands_of(problem).mn_major, scattered(problem)), shifted
+@lru_cache(maxsize=256)
+def prepared_of(
+    config: WgmmaConfig,
+    mn_major: tuple[bool, bool],
+    scattered: tuple[bool, bool],
+    shifted: bool,
+    power: Power,
+    dtype: DType,
+    hardware: Hardware,
+) -> Prepared:
+    """What the prediction of a Config's times begins with, kept; for mn_major and scattered, see Limits."""
+    tiles = tiles_of([config], hardware, mn_major, scattered)
+    return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
 
 
 @lru_cache(maxsize=256)

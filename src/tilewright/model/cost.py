@@ -15,7 +15,6 @@ the some 32 Configs measured of a product, the one it picks has 0.966 of the bes
 0.78) and 1.08 of cuBLAS's, while its times are 11% off (median).
 """
 
-from functools import lru_cache
 from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -209,35 +208,64 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     )
 
 
-def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
-    """The time in us of each way to cut `batch_count` products, infinite if it splits k too finely.
+class Fixed(NamedTuple):
+    """What of the times of Tiles is fixed by n, k and the batch, whatever m is: a server meets many m.
 
-    row_bytes: from one row of 64 elements along k to the next, or what of 128 divides that.
+    tiles_n: tiles along n, times the products of a batch. again_n: how much longer the larger operand takes, if that is
+    a. outside_n: clocks of what lies outside along n.
     """
-    dram = (prepared.dram * k * batch_count * (m + n)) ** 2
-    if prepared.turns:
-        return np.array([_in_turns(way, m, n, k, batch_count, dram) for way in prepared.turns])
-    # Each operation on arrays takes 0.7 us, and every new shape waits for them. So results are reused, and a number
-    # becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
-    costs, one, at_once = prepared.costs, prepared.one, prepared.tiles.clusters_at_once
-    extents, depth = np.array(((m,), (n,)), np.float64), np.array(k, np.float64)
-    tiles: Array = extents / prepared.along
-    np.ceil(tiles, out=tiles)
-    clusters: Array = tiles[0] * tiles[1]
-    if batch_count > 1:
-        clusters *= batch_count
-    waves = clusters / at_once
-    np.ceil(waves, out=waves)
-    steps: Array = depth / prepared.step_k
-    np.ceil(steps, out=steps)
-    steps *= prepared.step_clock
+
+    prepared: Prepared
+    n: int
+    k: int
+    batch_count: int
+    tiles_n: Array
+    l2_work: Array
+    steps: Array
+    again_n: Array
+    outside_n: Array
+    energy: Array
+
+
+def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Fixed:
+    """What is fixed by these; row_bytes: from one row of 64 elements along k to the next, or what of 128 divides it."""
+    costs, along, extent = prepared.costs, prepared.along[1], np.array(n, np.float64)
+    tiles_n: Array = np.ceil(extent / along)
+    l2_work, steps = prepared.l2_work, np.ceil(np.array(k, np.float64) / prepared.step_k) * prepared.step_clock
+    if row_bytes % 128:
+        l2_work = l2_work * (1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
     if k <= prepared.finest_k:
         steps = np.where(k <= prepared.finest, np.inf, steps)
-    l2_work = prepared.l2_work
-    if row_bytes % 128:
-        l2_work = l2_work * np.array(1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
+    return Fixed(
+        prepared,
+        n,
+        k,
+        batch_count,
+        tiles_n if batch_count == 1 else tiles_n * batch_count,
+        l2_work,
+        steps,
+        np.where(tiles_n == 1, prepared.one, prepared.again),
+        np.minimum((tiles_n * along - extent) * costs.outside, prepared.clocks[1]),
+        prepared.energy * k,
+    )
+
+
+def times_of(fixed: Fixed, m: int) -> Array:
+    """The time in us of each way to cut the products of m rows, infinite if it splits k too finely."""
+    prepared, n = fixed.prepared, fixed.n
+    dram = (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
+    if prepared.turns:
+        return np.array([_in_turns(way, m, n, fixed.k, fixed.batch_count, dram) for way in prepared.turns])
+    # Each operation on arrays takes 0.5 us, and every new m waits for them. So results are reused, and a number
+    # becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
+    one, at_once, extent = prepared.one, prepared.tiles.clusters_at_once, np.array(m, np.float64)
+    tiles: Array = extent / prepared.along[0]
+    np.ceil(tiles, out=tiles)
+    clusters: Array = tiles * fixed.tiles_n
+    waves = clusters / at_once
+    np.ceil(waves, out=waves)
     step: Array = np.minimum(clusters, at_once)
-    step *= l2_work
+    step *= fixed.l2_work
     step *= step
     step *= step
     step += prepared.step
@@ -245,23 +273,29 @@ def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_
     np.sqrt(step, out=step)
     step *= waves
     step += prepared.apart[(m > n) - (m < n) + 1] * (waves == one)
-    again = np.where(tiles[int(m > n)] == one, one, prepared.again)  # by how many read each of the larger operand
-    tiles *= prepared.along
-    tiles -= extents
+    # By how many read each of the larger operand.
+    again = fixed.again_n * np.array(dram) if m > n else np.where(tiles == one, one, prepared.again) * np.array(dram)
+    tiles *= prepared.along[0]
+    tiles -= extent
     tiles *= prepared.outside
-    outside = np.minimum(tiles, prepared.clocks, out=tiles)
-    step += outside[0] + outside[1]
-    step *= steps
+    np.minimum(tiles, prepared.clocks[0], out=tiles)
+    tiles += fixed.outside_n
+    step += tiles
+    step *= fixed.steps
     step *= step
-    again *= np.array(dram)
     step += again
     np.sqrt(step, out=step)
-    clusters *= prepared.energy * depth
+    clusters *= fixed.energy
     np.maximum(step, clusters, out=step)
     step += prepared.fixed
     waves *= prepared.wave
     step += waves
     return step
+
+
+def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
+    """The time in us of each way to cut `batch_count` products, as `times_of` gives it; row_bytes: as in `fixed`."""
+    return times_of(fixed(prepared, n, k, batch_count, row_bytes), m)
 
 
 def _in_turns(way: tuple[float, ...], m: int, n: int, k: int, batch_count: int, dram: float) -> float:
@@ -270,22 +304,6 @@ def _in_turns(way: tuple[float, ...], m: int, n: int, k: int, batch_count: int, 
     waves = ceil(ceil(m / along_m) * ceil(n / along_n) * batch_count / at_once)
     busy = step * waves * (ceil(k / step_k) * step_clock)
     return sqrt(busy * busy + dram) + fixed
-
-
-class Ranking:
-    """Ways to cut products on one GPU; a product is what `times` takes."""
-
-    def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
-        self._prepared = prepare(tiles, unit, dtype, gpu)
-
-    def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
-        """The predicted time of each way in us."""
-        return times(self._prepared, m, n, k, batch_count, row_bytes)
-
-    @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
-    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
-        """The index of the quickest way, the first of equals."""
-        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

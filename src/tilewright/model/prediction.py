@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
 from tilewright.model.cost import STREAMED, Costs, Prepared, Tiles, costs_of, prepare, times
 from tilewright.problem import Problem
@@ -103,8 +104,7 @@ class Breakdown(NamedTuple):
     """Why a prediction is what it is.
 
     limits: the seconds that the main loop with its tail would take if one thing alone limited it, by name; power is
-    among them only if it does. slots: the
-    CTAs that work at once.
+    among them only if it does. slots: the CTAs that work at once.
     """
 
     parts: Parts
@@ -128,20 +128,27 @@ _FREE |= {"dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 
-def predict(
-    problem: Problem,
-    tiles: Tiles,
-    unit: Unit,
-    gpu: Hardware,
-    row_bytes: int = 128,
-    power: Power = "settled",
-    shifted: bool = False,
-) -> Prediction:
-    """The time of `problem`, cut in the one way of `tiles`; row_bytes: as in `times`; shifted: as in SHIFTED.
+def prepare_in(
+    power: Power, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, *, shifted: bool = False
+) -> Prepared:
+    """As `prepare`, in a power state; shifted: as in SHIFTED, which rankings do not know."""
+    ranks = unit != "wgmma" or power == "recorded"
+    costs = costs_of(unit, dtype, gpu)
+    if not ranks:
+        costs = TIMES._replace(clock=TIMES.clock * gpu.clock(unit) / H200.clock(unit))
+    prepared = prepare(tiles, unit, dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
+    if ranks or not shifted:
+        return prepared
+    blocks = tiles.tile_m * tiles.tile_n / tiles.split_k / tiles.consumers / 8192
+    return prepared._replace(wave=prepared.wave + blocks * SHIFTED)
+
+
+def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int = 128) -> Prediction:
+    """The time of `problem`, cut in the one way that was prepared; row_bytes: as in `fixed`.
 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
-    prepared = _prepared(problem, tiles, unit, gpu, power, shifted)
+    tiles = prepared.tiles
     us = _us(prepared, problem, row_bytes)
     streamed = _streamed(problem, gpu) + prepared.fixed.item() + prepared.costs.wave
     clusters, waves = _clusters(prepared, problem)
@@ -155,15 +162,7 @@ def predict(
     )
 
 
-def breakdown(
-    problem: Problem,
-    tiles: Tiles,
-    unit: Unit,
-    gpu: Hardware,
-    row_bytes: int = 128,
-    power: Power = "settled",
-    shifted: bool = False,
-) -> Breakdown:
+def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
     """The Breakdown of what `predict` says for the same arguments.
 
     The prologue is the latency of GMEM, as far as it is published and no longer than what was fitted for it with the
@@ -171,11 +170,10 @@ def breakdown(
     """
     from tilewright.model.chips import CHIPS
 
-    prepared = _prepared(problem, tiles, unit, gpu, power, shifted)
-    costs = prepared.costs
+    tiles, costs = prepared.tiles, prepared.costs
     clusters, waves = _clusters(prepared, problem)
     own = prepared.fixed.item() + waves * prepared.wave.item()  # of the launch and the epilogues
-    looped = predict(problem, tiles, unit, gpu, row_bytes, power, shifted).seconds * 1e6 - own
+    looped = predict(problem, prepared, gpu, row_bytes).seconds * 1e6 - own
     limits = {}
     for name, fields in _ALONE.items():
         free = {field: value for field, value in _FREE.items() if field not in fields}
@@ -199,19 +197,6 @@ def breakdown(
         {name: us / 1e6 for name, us in limits.items() if us > 1e-9},
         int((tiles.clusters_at_once * tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
     )
-
-
-def _prepared(problem: Problem, tiles: Tiles, unit: Unit, gpu: Hardware, power: Power, shifted: bool) -> Prepared:
-    """The tiles with the Costs of their times, in each wave that of rows that are shifted."""
-    ranks = unit != "wgmma" or power == "recorded"
-    costs = costs_of(unit, problem.a.dtype, gpu)
-    if not ranks:
-        costs = TIMES._replace(clock=TIMES.clock * gpu.clock(unit) / H200.clock(unit))
-    prepared = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
-    if ranks or not shifted:
-        return prepared
-    blocks = tiles.tile_m * tiles.tile_n / tiles.split_k / tiles.consumers / 8192
-    return prepared._replace(wave=prepared.wave + blocks * SHIFTED)
 
 
 def _us(prepared: Prepared, problem: Problem, row_bytes: int) -> float:
