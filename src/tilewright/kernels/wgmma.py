@@ -380,9 +380,7 @@ def b_rows(constants: WgmmaConstants) -> int:
 
 def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
     mn_major = operands_of(problem).mn_major
-    solved = problem.transposed if config.swap_ab else problem
-    shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
-    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
+    return prepared_of(config, mn_major, scattered(problem), power, problem.a.dtype, hardware)
 
 
 @cache

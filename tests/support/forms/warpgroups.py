@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 
 from support.forms.agreement import agree, shown, without_signs
-from support.forms.values import HARD_TO_ADD, hard_to_add
 from support.launches import Launch
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
 
@@ -79,10 +78,7 @@ FILL:
 
 @dataclass(frozen=True)
 class WarpgroupProduct:
-    """One wgmma. span: of the swizzle of both operands. depth: bytes of K that the descriptors are advanced by.
-
-    choice: of the operands: integers, numbers (normally distributed), or one of HARD_TO_ADD.
-    """
+    """One wgmma. span: of the swizzle of both operands. depth: bytes of K that the descriptors are advanced by."""
 
     n: int
     accumulator: str
@@ -96,12 +92,7 @@ class WarpgroupProduct:
     negate: tuple[int, int] = (1, 1)
     depth: int = 0
     saturates: bool = False
-    choice: str = "integers"
-
-    @property
-    def hardware(self):
-        """Whether emulated tensor cores add like the GPU's, and NaNs must have the same bits."""
-        return self.choice in HARD_TO_ADD
+    numbers: bool = False
 
     @property
     def instruction(self):
@@ -119,7 +110,7 @@ class WarpgroupProduct:
             extras += f", signs {self.negate}"
         if self.depth:
             extras += f", from byte {self.depth} of K"
-        return self.instruction + extras + f", {self.choice}" * (self.choice != "integers")
+        return self.instruction + extras + ", any numbers" * self.numbers
 
     @property
     def _registers(self):
@@ -168,9 +159,7 @@ class WarpgroupProduct:
     def _elements(self, generator, kind, nbytes):
         dtype = np.dtype(_TYPES[kind])
         count = nbytes // dtype.itemsize
-        if self.hardware:
-            return hard_to_add(kind, dtype, self.choice, count, generator)
-        if self.choice == "numbers" and dtype.kind not in "ui":
+        if self.numbers and dtype.kind not in "ui":
             return generator.standard_normal(count).astype(dtype)
         if dtype.itemsize == 1 and dtype.kind in "ui":
             return generator.integers(0, 256, count, np.uint8).view(dtype)
@@ -182,14 +171,7 @@ class WarpgroupProduct:
         memory, sums, parts = operands or self._operands
         descriptors = (self._descriptor(0, self.a_major), self._descriptor(_B, self.b_major))
         buffers = tuple(np.ascontiguousarray(part).view(np.uint8) for part in (memory, sums, parts))
-        return Launch(
-            self.ptx,
-            buffers,
-            numbers=descriptors,
-            block=THREADS,
-            shared_bytes=SHARED_BYTES,
-            hardware=self.hardware,
-        )
+        return Launch(self.ptx, buffers, numbers=descriptors, block=THREADS, shared_bytes=SHARED_BYTES)
 
     def _descriptor(self, start, major):
         """Packed layouts: groups of 8 lines one after the other, along K first."""
@@ -204,14 +186,14 @@ class WarpgroupProduct:
         dtype = _TYPES[self.accumulator]
         one, other = (buffers[1].view(dtype) for buffers in (emulated, hardware))
         magnitude, scale = 0.0, None
-        if self.choice == "numbers":
+        if self.numbers:
             memory, sums, parts = self._operands
             unsigned = without_signs(memory.view(_TYPES[self.a])).view(np.uint8)
             scale = run(self.launch((unsigned, without_signs(sums), without_signs(parts))))[1].view(dtype)
             # What one addition may lose: sums of float8 keep 13 bits, others at least 23.
             unit = 2**-10 if self.accumulator == "f16" else 2**-12 if self.a.startswith("e") else 2**-23
             magnitude = unit * (1 + 32 // np.dtype(_TYPES[self.a]).itemsize)
-        wrong = ~agree(one, other, magnitude=magnitude, scale=scale, nans=self.hardware)
+        wrong = ~agree(one, other, magnitude=magnitude, scale=scale)
         found = [
             f"thread {index // (one.size // THREADS)}: emulator {shown(one[index])}, GPU {shown(other[index])}"
             for index in np.flatnonzero(wrong)[:2]
@@ -231,7 +213,7 @@ def _all():
                 yield WarpgroupProduct(64, *kinds, from_registers=in_registers, span=span)
             yield WarpgroupProduct(16, *kinds, from_registers=in_registers, keep=0)
             if kinds[0] != "s32":
-                yield WarpgroupProduct(64, *kinds, from_registers=in_registers, choice="numbers")
+                yield WarpgroupProduct(64, *kinds, from_registers=in_registers, numbers=True)
                 for negate in ((-1, 1), (1, -1), (-1, -1)):
                     yield WarpgroupProduct(16, *kinds, from_registers=in_registers, negate=negate)
             else:
