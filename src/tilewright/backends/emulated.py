@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.backends.protocol import mirrored
 from tilewright.emulator import Counters, Device, Observer
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
@@ -26,6 +27,7 @@ class EmulatedBackend:
 
     asynchrony, seed: when asynchronous copies and products complete: "eager" (at once), "lazy" (as late as allowed) or
     "random". A result that depends on it is a race.
+    tensor_cores: "exact", or "hardware" to add as those of an H200 do (see `Device`).
     count_memory: also count sectors and wavefronts, which costs time.
     checks: look for races and other broken rules; `device.reports` then lists them.
     progress: called with the finished share of a launch.
@@ -40,6 +42,7 @@ class EmulatedBackend:
         *,
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
+        tensor_cores: Arithmetic = "exact",
         count_memory: bool = False,
         checks: bool = False,
         progress: Callable[[float], None] | None = None,
@@ -51,6 +54,7 @@ class EmulatedBackend:
             Device,
             asynchrony=asynchrony,
             seed=seed,
+            tensor_cores=tensor_cores,
             count_memory=count_memory,
             checks=checks,
             progress=progress,

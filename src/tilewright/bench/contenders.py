@@ -63,7 +63,8 @@ class Tilewright(Contender):
             problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
             how: dict[str, Any] = {"backend": _serial_gpu(inputs.device)} if self.serial else {}
-            return planned(products(inputs), *chosen[:3], batch_invariant=self.batch_invariant, **how)
+            kernel, config, reason = chosen.kernel, chosen.config, chosen.reason
+            return planned(products(inputs), kernel, config, reason, batch_invariant=self.batch_invariant, **how)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
