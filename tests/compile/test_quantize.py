@@ -13,9 +13,11 @@ def question_of(dtype, code, block, transposed, m=4096, k=4096):
     """The quantization of a packed matrix."""
     lines = block in ("row", "1x128")
     scale = Matrix(fp32, 1, m) if block == "1x128" else Matrix(fp32, 1, 0)
-    second = (Matrix(code, m, 1), scale if lines else None) if transposed else (None, None)
+    codes = Matrix(code, m, 1) if transposed else None
+    other_scale = scale if transposed and lines else None
     whole = block in ("tensor", "row")
-    return Quantization(m, k, (), Matrix(dtype, k, 1), code, Matrix(code, k, 1), scale, *second, lines, whole)
+    x = Matrix(dtype, k, 1)
+    return Quantization(m, k, (), x, code, Matrix(code, k, 1), scale, codes, other_scale, lines, whole)
 
 
 @pytest.mark.parametrize("dtype", [bf16, fp16, fp32], ids=str)

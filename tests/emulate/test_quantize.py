@@ -1,5 +1,8 @@
 """`tilewright.quantize` in the emulator with its checks, against NumPy bit for bit."""
 
+import re
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -191,6 +194,14 @@ def test_older_gpus():
     for hardware, dtype in ((A100, "int8"), (standing_for("sm_89"), "fp8_e4m3")):
         result = quantized(x, dtype, hardware, block="1x128", transposed=True)
         assert_quantized(result, x, dtype, "1x128")
+
+
+def test_the_examples_of_the_page_run():
+    page = (Path(__file__).parents[2] / "docs/low-precision.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page.split("## Quantize")[1], re.DOTALL)
+    assert examples
+    for example in examples:
+        exec(compile(example, "low-precision.md", "exec"), {})
 
 
 class Counting(EmulatedBackend):
