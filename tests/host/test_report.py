@@ -124,5 +124,9 @@ def test_the_command_writes_a_page(tmp_path):
     assert found["kernel"] == "simt"
     assert found["bytes"] == path.stat().st_size
     assert "There is no time line" in path.read_text()
-    assert "neither KERNEL nor M N K" in error("report", 64, 64, "-o", path)
     assert "1 or more" in error("report", 64, 64, 0, "-o", path)
+
+
+@pytest.mark.parametrize("words", [(64,), (64, 64), ("wgmma", 64, 64, 64)])
+def test_the_command_wants_a_kernel_or_a_product(words):
+    assert "name a kernel, or give three numbers" in error("report", *words)

@@ -13,6 +13,14 @@ from tilewright.errors import ArgumentValueError
 if TYPE_CHECKING:
     from tilewright.explaining.explanation import Explanation
 
+
+def _kernel_or_extents(words: list[str] | None) -> list[str] | None:
+    """One name, or three numbers, or nothing."""
+    if words and len(words) != 3 and (len(words) > 1 or words[0].isdecimal()):
+        raise typer.BadParameter(f"{' '.join(words)!r} is neither: name a kernel, or give three numbers")
+    return words
+
+
 USUAL, OF_KERNEL = (4096, 4096, 4096), (1024, 1024, 1024)
 """The product without any words, and that of a kernel."""
 
@@ -22,7 +30,10 @@ def report(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KERNEL | M N K]", help="A kernel, or a product; by default 4096 4096 4096.", show_default=False
+            metavar="[KERNEL | M N K]",
+            help="A kernel, or a product; by default 4096 4096 4096.",
+            show_default=False,
+            callback=_kernel_or_extents,
         ),
     ] = None,
     *,
@@ -77,17 +88,13 @@ def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str
     from tilewright.kernels.registry import kernel_named
 
     hardware, present = gpu_of(gpu)
-    if len(words) == 1 and not words[0].isdecimal():
+    if len(words) == 1:
         kernel = kernel_named(words[0], "KERNEL")
         try:
             product = first_accepted(kernel, hardware, [OF_KERNEL], dtype, layout)
         except NotTaken as error:
             raise ArgumentValueError(f"{error}: use another --gpu, --dtype or --layout") from None
         return explained(product.problem, hardware, present=present, kernel=kernel.name)
-    if len(words) not in (0, 3):
-        raise ArgumentValueError(
-            f"{' '.join(words)!r} is neither KERNEL nor M N K: name a kernel, or give three numbers"
-        )
     from tilewright.dtypes import parse
 
     extents = parse_shape(",".join(words), "M N K") if words else USUAL
