@@ -9,6 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, Unsupported
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
 from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
+from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
@@ -47,10 +48,13 @@ class Choice(NamedTuple):
         beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
         return [*beside, self.kernel.assemble(self.config, problem, hardware)]
 
-    def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
-        """What the model says of all launches, or of so many rows; infinite for a kernel that it does not know."""
+    def seconds(self, hardware: Hardware, rows: int | None = None, power: Power = "recorded") -> float:
+        """What the model says of all launches, or of so many rows; infinite for a kernel that it does not know.
+
+        In the state `recorded`, it is what the planner ranks by.
+        """
         problem = self.copied.problem if rows is None else self.copied.problem._replace(m=rows)
-        predicted = self.kernel.predict(self.config, problem, hardware)
+        predicted = self.kernel.predict(self.config, problem, hardware, power)
         return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
 
     def by_rows(self, hardware: Hardware) -> Callable[[int], "Choice"]:

@@ -3,9 +3,10 @@
 // A translation unit with such an epilogue defines, behind the kernel's header,
 //
 //   struct EpilogueExpression : ExpressionDefaults {
+//     using Output = bf16;
 //     using Operands = OperandRows<OperandRow<bf16, 1, true>, OperandRow<float, 0, false>>;
 //     static __device__ __forceinline__ float apply(float acc, float bias_, float scale_) {
-//       return __fmul_rn(Gelu::apply(__fadd_rn(acc, bias_)), scale_);
+//       return __fmul_rn(Gelu<Output>::apply(__fadd_rn(acc, bias_)), scale_);
 //     }
 //   };
 //
