@@ -12,7 +12,7 @@
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
-// are operands, too, ahead of the others: its type Scales.
+// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
@@ -178,9 +178,23 @@ struct MaximumRow {
   }
 };
 
-struct NoOutput {
+// What stands for 0 in a row of A, of int8.
+struct ZeroRow {
+  static __device__ constexpr int count() { return 1; }
+  int32_t value = 0;
+
+  __device__ __forceinline__ ZeroRow(const GemmParameters& parameters,
+                                     const MatrixParameters* matrix, int batch, int row) {
+    if (row < parameters.m) {
+      value = static_cast<const int32_t*>(
+          matrix->pointer)[batch_offset(parameters, *matrix, batch) + row * matrix->row_stride];
+    }
+  }
+};
+
+struct NoMatrix {
   static __device__ constexpr int count() { return 0; }
-  __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
+  __device__ __forceinline__ NoMatrix(const GemmParameters&, const MatrixParameters*, int, int) {}
 };
 
 // A sum times its scales.
@@ -196,34 +210,38 @@ struct ScaledSum {
 // its last output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
   using Scales = OperandRows<>;
-  using Sums = NoOutput;
-  using Maximum = NoOutput;
+  using Zero = NoMatrix;
+  using Sums = NoMatrix;
+  using Maximum = NoMatrix;
   static constexpr bool sums_columns = false;
 };
 
 // The number of operands and outputs.
 template <class Expression>
 constexpr int matrices_of =
-    Expression::Scales::count() + Expression::Operands::count() + Expression::Sums::count() +
-    Expression::Maximum::count() + Expression::sums_columns;
+    Expression::Scales::count() + Expression::Zero::count() + Expression::Operands::count() +
+    Expression::Sums::count() + Expression::Maximum::count() + Expression::sums_columns;
 
 // An expression on one row of out; its operands are read, and its outputs written, as it is
 // applied.
 template <class Expression, bool stacked>
 class ExpressionRow {
   using Scales = typename Expression::Scales;
+  using Zero = typename Expression::Zero;
   using Operands = typename Expression::Operands;
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
   Scales scales;
+  Zero zero;
   Operands operands;
   Sums sums;
   Maximum maximum;
   float alpha;
   int half;  // of B's columns
 
-  static __device__ constexpr int read() { return Scales::count() + Operands::count(); }
+  static __device__ constexpr int hidden() { return Scales::count() + Zero::count(); }
+  static __device__ constexpr int read() { return hidden() + Operands::count(); }
 
   // Those from number `first` on.
   static __device__ __forceinline__ const MatrixParameters* matrices(
@@ -254,11 +272,17 @@ class ExpressionRow {
  public:
   __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row)
       : scales(parameters, matrices(parameters, 0), batch, row),
-        operands(parameters, matrices(parameters, Scales::count()), batch, row),
+        zero(parameters, matrices(parameters, Scales::count()), batch, row),
+        operands(parameters, matrices(parameters, hidden()), batch, row),
         sums(parameters, matrices(parameters, read()), batch, row),
         maximum(parameters, matrices(parameters, read() + Sums::count()), batch, row),
         alpha(parameters.alpha),
         half(parameters.n / 2) {}
+
+  // A sum of int8 less the zero point of its row times the sum of its column of B.
+  __device__ __forceinline__ int32_t shifted(int32_t sum, int32_t of_b) const {
+    return sum - zero.value * of_b;
+  }
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
@@ -306,6 +330,10 @@ class ExpressionRow {
     return value;
   }
 };
+
+// Whether rows of A have zero points, so that the main loop also sums the columns of B.
+template <class Config>
+concept HasZero = requires { requires Config::Expression::Zero::count() == 1; };
 
 struct NoExpression {
   __device__ __forceinline__ NoExpression(const GemmParameters&, int, int) {}

@@ -62,9 +62,25 @@ struct SumOf<Config> {
   using Type = int32_t;
 };
 
+// The sums of columns of B, which a Config needs if A has zero points: each column by an mma with a
+// matrix of ones, whose rows of results are all the same.
+template <class Config>
+struct ColumnsOfB {};
+
+template <HasZero Config>
+struct ColumnsOfB<Config> {
+  int32_t sums[Config::warp_n / 8][4] = {};
+
+  __device__ __forceinline__ void add(int block, uint32_t b0, uint32_t b1) {
+    constexpr uint32_t one = 0x01010101;  // four times
+    mma_m16n8k32<int8, int8>(sums[block], {one, one, one, one}, b0, b1);
+  }
+};
+
 template <class Config>
 struct Accumulators {
   using Sum = typename SumOf<Config>::Type;
+  ColumnsOfB<Config> of_b;
   Sum d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
 
   template <class... Layouts>
@@ -74,12 +90,27 @@ struct Accumulators {
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
         const uint32_t b0 = f.b[j / 2][j % 2 * 2], b1 = f.b[j / 2][j % 2 * 2 + 1];
+        if constexpr (HasZero<Config>) {
+          if (i == 0) of_b.add(j, b0, b1);
+        }
         if constexpr (sizeof(typename Config::Input) == 1) {
           mma_m16n8k32<typename Config::Input, typename Config::InputB>(d[i][j], f.a[i], b0, b1);
         } else {
           mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], b0, b1);
         }
       }
+    }
+  }
+
+  // A lane's two neighbors of block (i, j), in the first of its rows or in the second.
+  __device__ __forceinline__ Pair<Sum> pair_of(const EpilogueRow<Config>& row, int i, int j,
+                                               int half) const {
+    const Sum first = d[i][j][half * 2], second = d[i][j][half * 2 + 1];
+    if constexpr (HasZero<Config>) {
+      return {row.expression.shifted(first, of_b.sums[j][0]),
+              row.expression.shifted(second, of_b.sums[j][1])};
+    } else {
+      return {first, second};
     }
   }
 
@@ -101,8 +132,8 @@ struct Accumulators {
       const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
-        const Sum* pair = d[i / 2][j] + i % 2 * 2;
-        row.store_pair(pair[0], pair[1], first_column + j * 8);
+        const Pair<Sum> pair = pair_of(row, i / 2, j, i % 2);
+        row.store_pair(pair.first, pair.second, first_column + j * 8);
       }
     }
   }
@@ -125,11 +156,12 @@ struct Accumulators {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           if (row + half * 8 >= parameters.m) continue;
-          const Sum* pair = d[i][j] + half * 2;
-          values[half] = rows[half].store_pair(pair[0], pair[1], first_column + j * 8);
+          const Pair<Sum> pair = pair_of(rows[half], i, j, half);
+          values[half] = rows[half].store_pair(pair.first, pair.second, first_column + j * 8);
           if constexpr (HasGate<Config>) {
-            const Sum* next = d[i][j + 1] + half * 2;
-            values[half].y = rows[half].store_pair(next[0], next[1], first_column + j * 8 + 8).x;
+            const Pair<Sum> next = pair_of(rows[half], i, j + 1, half);
+            const int column = first_column + j * 8 + 8;
+            values[half].y = rows[half].store_pair(next.first, next.second, column).x;
           }
         }
         sums.add(j / of_sums, values[0], values[1]);
