@@ -33,13 +33,14 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 
 ITSELF = -e '.[$(CUDA)]'
 DEVELOPED = -e '.[$(CUDA),dev]'
+DOCUMENTED = -e '.[$(CUDA),docs]'
 # A folder with an environment, and what pip installs into it.
 define environment
 $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all others doors test-gpu proof pictures lint $(LINTS) format clean python
+.PHONY: help run test test-all others doors test-gpu proof pictures docs test-docs wheel test-wheel lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -81,6 +82,22 @@ pictures: $(READY)  ## Redraw the pictures of the documents, and write the numbe
 	@$(PY) tools/machine_pages.py
 	@$(PY) tools/readme_numbers.py
 
+docs: .venv-docs/.installed  ## The documents as a site, in build/website/site; every link and anchor is followed
+	@.venv-docs/bin/python tools/make_site.py build/website
+
+test-docs: docs  ## The site in headless Chromium, which must be installed
+	@.venv-docs/bin/python -m pytest tests/site --site build/website/site
+
+wheel: $(READY)  ## The wheel, in dist
+	@rm -rf dist
+	@$(PY) -m hatchling build -t wheel -d dist
+
+test-wheel: wheel  ## The wheel in an empty environment: what doctor finds there, and a product in the emulator
+	@rm -rf .venv-wheel
+	$(call environment,.venv-wheel,"$$(echo dist/*.whl)[$(CUDA)]")
+	@env -u PYTHONPATH .venv-wheel/bin/tilewright doctor
+	@env -u PYTHONPATH .venv-wheel/bin/tilewright run 70 50 30 --bias --activation gelu --backend emulator
+
 lint: $(LINTS)  ## Style, types and spelling
 
 lint-style: $(READY)
@@ -104,12 +121,17 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv .venv-others .venv-doors build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-others .venv-doors .venv-docs .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:
 	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || { echo "tilewright needs Python >= 3.11, and PYTHON='$(PYTHON)' is none:" \
 	  "install one, or name it with make PYTHON=/path/to/python3.11" >&2; exit 1; }
+
+# An environment of its own, since a site is built rarely and needs little of the rest.
+.venv-docs/.installed: pyproject.toml | python
+	$(call environment,.venv-docs,$(DOCUMENTED))
+	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml | python
 	$(call environment,$(VENV),$(DEVELOPED))

@@ -1,4 +1,4 @@
-"""Options of the GPU tests, and the notice when kernels changed after their last GPU run."""
+"""Options of the tests of GPUs and of the site, and the notice when kernels changed after their last GPU run."""
 
 import json
 from pathlib import Path
@@ -21,6 +21,7 @@ def untuned(monkeypatch):
 def pytest_addoption(parser):
     parser.addoption("--require-gpu", action="store_true", help="fail without a GPU, instead of skipping")
     parser.addoption("--proof", metavar="FILE", help="write how the emulator compares with the GPU to FILE")
+    parser.addoption("--site", metavar="FOLDER", type=Path, help="the built site, which `make docs` makes")
     parser.addoption("--record", metavar="FILE", help="write the record of a passed GPU run to FILE")
 
 

@@ -23,7 +23,7 @@ from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
 from tilewright.model.chips import CHIPS  # noqa: E402
-from tilewright.model.l2 import Cache, product_reads, simulate  # noqa: E402
+from tilewright.model.l2 import Cache, product_requests, simulate  # noqa: E402
 from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
 
 YARDSTICK = (4096, 4096, 4096)
@@ -115,12 +115,12 @@ def _read_from_dram(name: str, schedule: TileOrder, product: dict[str, Any]) -> 
     tile = orders[schedule]
     tiles_m, tiles_n = problem.m // tile_m, problem.n // tile_n
     l2 = Cache(CHIPS[H200.name].l2_bytes, line_bytes=LINE_BYTES)
-    lines = product_reads(
+    requests = product_requests(
         [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)],
-        tile_m=tile_m, tile_n=tile_n, tile_k=sizes["tile_k"], k=problem.k, element_bytes=bf16.nbytes,
-        ctas=launch.grid // launch.cluster, line_bytes=l2.line_bytes,
+        m=problem.m, n=problem.n, k=problem.k, tile_m=tile_m, tile_n=tile_n, tile_k=sizes["tile_k"],
+        element_bytes=bf16.nbytes, ctas=launch.grid // launch.cluster, line_bytes=l2.line_bytes,
     )  # fmt: skip
-    return simulate(lines, l2).misses * l2.line_bytes
+    return simulate(requests, l2).missed
 
 
 def _times(measured: dict[str, Any]) -> str:

@@ -40,12 +40,13 @@ def main() -> int:
         for file, text in made_by(path):
             if file.exists() and file.read_text(encoding="utf-8") == text:
                 continue
-            different.append(file.relative_to(ROOT))
+            different.append((path.stem, file.relative_to(ROOT)))
             if not options.check:
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-    for name in different if options.check else ():
-        print(f"{name} differs from what its command says: run python tools/machine_pages.py", file=sys.stderr)
+    for page, name in different if options.check else ():
+        remedy = f"python tools/machine_pages.py {page}"
+        print(f"{name} differs from what its command says: look at the change of `{remedy}`", file=sys.stderr)
     return int(options.check and bool(different))
 
 

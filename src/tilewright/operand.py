@@ -83,8 +83,14 @@ def byte_range(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], n
     return pointer + low * nbytes, pointer + (high + 1) * nbytes
 
 
+def values_of(operand: Operand) -> "np.ndarray[Any, Any]":
+    """The elements of an operand in host memory, where they are; read-only."""
+    array = np.asarray(_Addresses(operand))
+    return array.view(operand.dtype.numpy_dtype)
+
+
 class _Addresses:
-    """A view by which NumPy knows the places of an operand's elements; it is never read."""
+    """A view by which NumPy knows the places of an operand's elements."""
 
     def __init__(self, operand: Operand):
         self.__array_interface__ = {

@@ -47,7 +47,10 @@ def output_key(name: str) -> str:
     return f"outputs[{name!r}]"
 
 
-WRITTEN = ("out", *map(output_key, OUTPUTS))
+QUANTIZED = tuple(f"out[{number}]" for number in range(4))
+"""What `quantize` writes: codes and scale of x, and then of x transposed."""
+
+WRITTEN = ("out", *map(output_key, OUTPUTS), *QUANTIZED)
 """The operands that a kernel writes."""
 
 MAX_BATCH_DIMS = 4

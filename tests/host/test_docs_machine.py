@@ -69,7 +69,8 @@ def test_a_difference_is_found(tmp_path, monkeypatch, capsys):
     for arguments, code, said in ((["--check"], 1, True), ([], 0, False), (["--check"], 0, False)):
         monkeypatch.setattr(sys, "argv", ["machine_pages.py", *arguments])
         assert machine_pages.main() == code
-        assert ("waves.md differs" in capsys.readouterr().err) == said
+        assert ("waves.md differs" in (error := capsys.readouterr().err)) == said
+        assert ("`python tools/machine_pages.py waves`" in error) == said
     assert "waves " in text_of(tmp_path / "waves.md")
 
 

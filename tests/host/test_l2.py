@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.model.chips import CHIPS
-from tilewright.model.l2 import Cache, product_reads, simulate, simulate_partitions
+from tilewright.model.l2 import Cache, Request, product_requests, simulate, simulate_partitions
 from tilewright.model.raster import hilbert_tile, row_major_tile
 
 SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
@@ -22,42 +22,76 @@ SMALL = Cache(nbytes=4 * 2 * 64, ways=2, line_bytes=64)
     ],
 )
 def test_misses_of_a_stream(lines, misses):
-    reads = simulate(lines, SMALL)
-    assert (reads.lines, reads.misses) == (len(lines), misses)
+    reads = simulate([Request(0, line, 64) for line in lines], SMALL)
+    assert (reads.nbytes, reads.missed) == (64 * len(lines), 64 * misses)
 
 
-def test_hit_rate():
-    assert simulate([0, 0, 0, 0], SMALL).hit_rate == 0.75
-    assert simulate([], SMALL).hit_rate == 1.0
+@pytest.mark.parametrize(
+    ("reads", "rate"),
+    [
+        ([], 1.0),
+        ([(0, 2), (0, 2), (0, 2), (0, 2)], 0.75),
+        ([(0, 60), (0, 60), (1, 4), (1, 4)], 0.5),
+        ([(0, 90), (1, 10), (1, 10), (1, 10)], 20 / 120),
+    ],
+)
+def test_the_hit_rate_is_that_of_bytes(reads, rate):
+    assert simulate([Request(0, line, nbytes) for line, nbytes in reads], SMALL).hit_rate == pytest.approx(rate)
 
 
 def test_reads_of_a_product_are_its_tiles_in_step():
     """Two CTAs side by side share their tile of A; each tile of one k-block is one line here."""
-    sizes = {"tile_m": 8, "tile_n": 8, "tile_k": 4, "k": 8, "element_bytes": 2, "line_bytes": 64}
+    sizes = {
+        "m": 8, "n": 16, "k": 8, "tile_m": 8, "tile_n": 8, "tile_k": 4, "element_bytes": 2, "line_bytes": 64
+    }  # fmt: skip
     order = [(0, 0), (0, 1)]
-    together = list(product_reads(order, ctas=2, **sizes))
+
+    def lines(ctas):
+        requests = list(product_requests(order, ctas=ctas, **sizes))
+        assert {each.nbytes for each in requests} == {64}
+        assert {each.cta for each in requests} == set(range(ctas))
+        return [each.line for each in requests]
+
     a, b = [0, 1], [[2, 3], [4, 5]]  # by k-block; B's lines follow A's
-    assert together == [a[0], b[0][0], a[0], b[1][0], a[1], b[0][1], a[1], b[1][1]]
-    assert list(product_reads(order, ctas=1, **sizes)) == [a[0], b[0][0], a[1], b[0][1], a[0], b[1][0], a[1], b[1][1]]
+    assert lines(2) == [a[0], b[0][0], a[0], b[1][0], a[1], b[0][1], a[1], b[1][1]]
+    assert lines(1) == [a[0], b[0][0], a[1], b[0][1], a[0], b[1][0], a[1], b[1][1]]
 
 
 def test_a_cache_that_holds_everything_misses_each_line_once():
     order = [(m, n) for m in range(6) for n in range(5)]
-    lines = list(
-        product_reads(order, tile_m=128, tile_n=256, tile_k=64, k=500, element_bytes=2, ctas=7, line_bytes=4096)
+    requests = list(
+        product_requests(
+            order, m=6 * 128, n=5 * 256, k=500, tile_m=128, tile_n=256, tile_k=64, element_bytes=2, ctas=7,
+            line_bytes=4096,
+        )
+    )  # fmt: skip
+    assert simulate(requests, Cache(1 << 30)).missed == (6 * 128 + 5 * 256) * 500 * 2
+    assert len({each.line for each in requests}) == 7 * (6 * 4 + 5 * 8) + 6 * 4 + 5 * 7  # the last k-block has 52
+
+
+def test_edges_read_what_the_matrices_have():
+    """3 x 5 in tiles of 2 x 4 and steps of 2 over k = 3, by hand: the last row of tiles has one row, and so on."""
+    order = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    requests = list(
+        product_requests(order, m=3, n=5, k=3, tile_m=2, tile_n=4, tile_k=2, element_bytes=2, ctas=4, line_bytes=8)
     )
-    assert simulate(lines, Cache(1 << 30)).misses == len(set(lines)) == 8 * (6 * 4 + 5 * 8)
+    wide, narrow = [[8, 8, 8], [8, 4], [4, 8, 8], [4, 4]], [[4, 8], [4, 2], [2, 8], [2, 2]]
+    assert [each.nbytes for each in requests] == [nbytes for part in wide + narrow for nbytes in part]
+    assert simulate(requests, Cache(1 << 20)).missed == (3 + 5) * 3 * 2
 
 
 def test_hilbert_order_halves_the_misses_of_row_major_order():
     """8192^3 in tiles of 128 x 256 by 128 CTAs: a wave of row-major order needs 4 rows of tiles and all of B."""
     tiles_m, tiles_n, k = 8192 // 128, 8192 // 256, 8192
-    sizes = {"tile_m": 128, "tile_n": 256, "tile_k": 64, "k": k, "element_bytes": 2, "ctas": 128, "line_bytes": 16384}
+    sizes = {
+        "m": 8192, "n": 8192, "k": k, "tile_m": 128, "tile_n": 256, "tile_k": 64, "element_bytes": 2, "ctas": 128,
+        "line_bytes": 16384,
+    }  # fmt: skip
     cache = Cache(CHIPS["H200"].l2_bytes, line_bytes=16384)
 
     def misses(tile):
         order = [tile(index, tiles_m, tiles_n) for index in range(tiles_m * tiles_n)]
-        return simulate(product_reads(order, **sizes), cache).misses
+        return simulate(product_requests(order, **sizes), cache).missed / 16384
 
     hilbert, row_major = misses(hilbert_tile), misses(row_major_tile)
     assert row_major == (tiles_m // 4) * (4 + 2 * tiles_n) * (k // 64)  # nothing of a wave is there for the next
@@ -75,13 +109,13 @@ def test_hilbert_order_halves_the_misses_of_row_major_order():
     ],
 )
 def test_near_and_far(copies, requests, near, far, misses):
-    reads = simulate_partitions(requests, SMALL, copies=copies)
-    assert (reads.near, reads.far, reads.misses) == (near, far, misses)
-    assert reads.lines == len(requests)
+    reads = simulate_partitions([Request(cta, line, 64) for cta, line in requests], SMALL, copies=copies)
+    assert (reads.near, reads.far, reads.missed) == (64 * near, 64 * far, 64 * misses)
+    assert reads.nbytes == 64 * len(requests)
 
 
 def test_copies_halve_what_fits():
     """Eight lines fit in four sets of two, but not if both sides read all of them and keep copies."""
-    requests = [(cta, line) for _ in range(3) for line in range(8) for cta in (0, 1)]
-    assert simulate_partitions(requests, SMALL, copies=False).misses == 8
-    assert simulate_partitions(requests, SMALL, copies=True).misses > 8
+    requests = [Request(cta, line, 1) for _ in range(3) for line in range(8) for cta in (0, 1)]
+    assert simulate_partitions(requests, SMALL, copies=False).missed == 8
+    assert simulate_partitions(requests, SMALL, copies=True).missed > 8

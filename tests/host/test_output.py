@@ -157,3 +157,17 @@ def test_a_bar_goes_on_after_a_launch_that_is_not_the_last(capfd, monkeypatch):
 
 def test_a_bar_without_a_share_claims_no_percentage(capfd, monkeypatch):
     assert "%" not in shown_bar(capfd, monkeypatch, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (16384, 4, "16,384"), (16384.0, 3, "16,384"), (3.238, 3, "3.24"), (3.2381, 4, "3.238"), (4.8, 3, "4.8"),
+        (999.96, 4, "1,000"), (0.99951, 3, "1"), (65504, 3, "65,504"), (123.456, 2, "123"), (-1234.5, 3, "-1,234"),
+        (0, 4, "0"), (0.0, 2, "0"), (100.0, 2, "100"), (0.0009765625, 3, "0.000977"), (5.96e-8, 3, "5.96e-8"),
+        (6e-05, 3, "6e-5"), (3.4028e38, 3, "3.4e38"), (2e12, 2, "2e12"), (float("inf"), 3, "inf"),
+        (float("nan"), 3, "nan"),
+    ],
+)  # fmt: skip
+def test_numbers_are_printed_as_people_read_them(value, digits, text):
+    assert output.number(value, digits) == text

@@ -174,6 +174,20 @@ def compact(value: int) -> str:
     return f"{value / 1000**scale:.3g}{_SCALES[scale]}"
 
 
+def number(value: float, digits: int = 4) -> str:
+    """A number as people read it: 16,384, 3.238, 0.052; very large and very small ones as 5.96e-8.
+
+    digits: how many count, though none before the point is left out.
+    """
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    if not power or value == 0:  # infinity and NaN have none
+        return f"{value:g}"
+    if not -4 <= int(power) < 12:
+        return f"{mantissa.rstrip('0').rstrip('.') if '.' in mantissa else mantissa}e{int(power)}"
+    text = f"{value:,.{max(0, digits - 1 - int(power))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def _total(value: Any) -> int:
     total: int = sum(value.values()) if isinstance(value, dict) else value
     return total

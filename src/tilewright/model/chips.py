@@ -278,7 +278,7 @@ class Chip(NamedTuple):
             "memory_bandwidth": gpu.memory_bandwidth,
             "rates": [{**rate._asdict(), "tflops": self.flops(rate) / 1e12} for rate in self.rates],
             "levels": [level._asdict() for level in self.levels],
-            "limits": self.limits._asdict(),
+            "limits": {**self.limits._asdict(), "smem_bytes": self.limits.smem_bytes},
             "clusters": {str(ctas): list(self.clusters(ctas)) for ctas in sizes},
             "brought": list(generation.brought),
             "remark": self.remark,

@@ -9,7 +9,7 @@ How addresses choose a home is not published: here it is the parity of the line'
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from typing import NamedTuple
 
 from tilewright.rounding import ceil_div
 
@@ -34,15 +34,15 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The result of a stream of reads: the number of `lines`, and the `misses` that came from DRAM."""
+    """The result of a stream of reads in bytes: `nbytes` altogether, of which `missed` came from DRAM."""
 
-    lines: int
-    misses: int
+    nbytes: int
+    missed: int
 
     @property
     def hit_rate(self) -> float:
-        """The share of reads that the cache served."""
-        return 1 - self.misses / self.lines if self.lines else 1.0
+        """The share of the bytes that the cache served."""
+        return 1 - self.missed / self.nbytes if self.nbytes else 1.0
 
 
 class _Lines:
@@ -68,86 +68,96 @@ class _Lines:
         places[line] = None
 
 
-def simulate(lines: Iterable[int], cache: Cache) -> Reads:
-    """Read the lines of these numbers, in order, from a cache that starts empty."""
+class Request(NamedTuple):
+    """A read: the number of the CTA, that of the line, and how many bytes of the line are wanted."""
+
+    cta: int
+    line: int
+    nbytes: int
+
+
+def simulate(requests: Iterable[Request], cache: Cache) -> Reads:
+    """Read lines, in order, from a cache that starts empty and serves all CTAs."""
     there = _Lines(cache)
-    total = misses = 0
-    for line in lines:
-        total += 1
+    total = missed = 0
+    for _, line, nbytes in requests:
+        total += nbytes
         if not there.touch(line):
-            misses += 1
+            missed += nbytes
             there.keep(line)
-    return Reads(total, misses)
+    return Reads(total, missed)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReads(Reads):
-    """Reads from two partitions: `far` of the hits were in the partition to which the SM is not connected."""
+    """Reads from two partitions: `far` bytes were in the partition to which the SM is not connected."""
 
     far: int
 
     @property
     def near(self) -> int:
-        """Hits in the SM's own partition."""
-        return self.lines - self.misses - self.far
+        """Bytes that were in the SM's own partition."""
+        return self.nbytes - self.missed - self.far
 
 
-def simulate_partitions(requests: Iterable[tuple[int, int]], cache: Cache, *, copies: bool) -> PartitionReads:
+def simulate_partitions(requests: Iterable[Request], cache: Cache, *, copies: bool) -> PartitionReads:
     """Read lines, each for a CTA, from a cache of which each of two partitions has half.
 
-    requests: numbers of CTAs and of lines. CTAs with even numbers are connected to one partition, the others to the
-    other one. copies: a line from the far partition is then kept in the near one too.
+    CTAs with even numbers are connected to one partition, the others to the other one. copies: a line from the far
+    partition is then kept in the near one too.
     """
     half = replace(cache, nbytes=cache.nbytes // 2)
     sides = _Lines(half), _Lines(half)
-    total = misses = far = 0
-    for cta, line in requests:
-        total += 1
+    total = missed = far = 0
+    for cta, line, nbytes in requests:
+        total += nbytes
         near, home = cta & 1, line.bit_count() & 1
         if (copies or near == home) and sides[near].touch(line):
             continue
         if near == home or not sides[home].touch(line):
-            misses += 1
+            missed += nbytes
             sides[home].keep(line)
         else:
-            far += 1
+            far += nbytes
         if copies and near != home:
             sides[near].keep(line)
-    return PartitionReads(total, misses, far)
-
-
-def product_reads(order: Sequence[tuple[int, int]], **sizes: int) -> Iterator[int]:
-    """The lines of `product_requests` without the CTAs; sizes: its other arguments."""
-    return (line for _, line in product_requests(order, **sizes))
+    return PartitionReads(total, missed, far)
 
 
 def product_requests(
     order: Sequence[tuple[int, int]],
     *,
+    m: int,
+    n: int,
+    k: int,
     tile_m: int,
     tile_n: int,
     tile_k: int,
-    k: int,
     element_bytes: int,
     ctas: int,
     line_bytes: int,
-) -> Iterator[tuple[int, int]]:
-    """The CTA and the line of each read of a persistent kernel whose CTAs go along k in step.
+) -> Iterator[Request]:
+    """The reads of a persistent kernel whose CTAs go along k in step.
 
     order: tiles of out as (row, column), counted in tiles. CTA number i of `ctas` takes tiles i, i + ctas, ...
-    The part of A or B that a tile needs for one k-block is stored as consecutive lines, even if k ends within the
-    block. A and B do not share lines.
+    What of A or B a tile needs for one k-block is stored as consecutive lines, and begins a line. At the edges it is
+    what the matrices have. A and B do not share lines.
     """
     k_blocks = ceil_div(k, tile_k)
     a_lines = ceil_div(tile_m * tile_k * element_bytes, line_bytes)
     b_lines = ceil_div(tile_n * tile_k * element_bytes, line_bytes)
-    rows = 1 + max((m for m, _ in order), default=-1)
-    b_start = rows * k_blocks * a_lines
+    b_start = ceil_div(m, tile_m) * k_blocks * a_lines
     for first in range(0, len(order), ctas):
         wave = order[first : first + ctas]
         for k_block in range(k_blocks):
-            for cta, (m, n) in enumerate(wave):
-                a = (m * k_blocks + k_block) * a_lines
-                b = b_start + (n * k_blocks + k_block) * b_lines
-                for line in chain(range(a, a + a_lines), range(b, b + b_lines)):
-                    yield cta, line
+            depth = min(tile_k, k - k_block * tile_k) * element_bytes
+            for cta, (row, column) in enumerate(wave):
+                a = (row * k_blocks + k_block) * a_lines
+                b = b_start + (column * k_blocks + k_block) * b_lines
+                height, width = min(tile_m, m - row * tile_m), min(tile_n, n - column * tile_n)
+                for start, nbytes in ((a, height * depth), (b, width * depth)):
+                    whole, rest = divmod(nbytes, line_bytes)
+                    for line in range(start, start + whole):
+                        yield Request(cta, line, line_bytes)
+                    if rest:
+                        yield Request(cta, start + whole, rest)

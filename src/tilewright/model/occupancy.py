@@ -1,6 +1,7 @@
 """Occupancy: how many CTAs of a kernel an SM holds at once, and what limits them.
 
-Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; NVIDIA's occupancy calculator
+Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", and "Shared Memory" of each
+capability for the carveouts; NVIDIA's occupancy calculator
 for the units of allocation; A. Gordić, "Inside NVIDIA GPUs", for both definitions and the example.
 """
 
@@ -26,29 +27,45 @@ MOST_THREADS = 1024
 class SmLimits(NamedTuple):
     """What an SM of a compute capability holds.
 
-    warps, ctas: the most at once. smem_bytes: shared memory of all CTAs together. reserved_smem_bytes: what the system
-    takes of it for each CTA. smem_unit: shared memory is given in such pieces.
+    warps, ctas: the most at once. carveouts: how many KiB of L1's array can be shared memory of all CTAs together.
+    reserved_smem_bytes: what the system takes of it for each CTA. smem_unit: shared memory is given in such pieces.
     """
 
     warps: int
     ctas: int
-    smem_bytes: int
+    carveouts: tuple[int, ...]
     reserved_smem_bytes: int = 1024
     smem_unit: int = 128
 
+    @property
+    def smem_bytes(self) -> int:
+        """The most shared memory of all CTAs together."""
+        return self.carveouts[-1] * 1024
 
-_KIB = 1024
+    def offered(self, nbytes: int, name: str = "carveout") -> int:
+        """The bytes, if so many can be shared memory; an ArgumentValueError lists those that can."""
+        offered = [kib * 1024 for kib in self.carveouts]
+        if nbytes not in offered:
+            raise ArgumentValueError(
+                f"{name}={nbytes} bytes cannot be set aside for shared memory: use {', '.join(map(str, offered))}"
+            )
+        return nbytes
+
+
+_SMALL = 0, 8, 16, 32, 64, 100
+_LARGE = *_SMALL, 132, 164
+_LARGEST = *_LARGE, 196, 228
 LIMITS = {
-    70: SmLimits(64, 32, 96 * _KIB, 0, 256),
-    75: SmLimits(32, 16, 64 * _KIB, 0, 256),
-    80: SmLimits(64, 32, 164 * _KIB),
-    86: SmLimits(48, 16, 100 * _KIB),
-    87: SmLimits(48, 16, 164 * _KIB),
-    89: SmLimits(48, 24, 100 * _KIB),
-    90: SmLimits(64, 32, 228 * _KIB),
-    100: SmLimits(64, 32, 228 * _KIB),
-    103: SmLimits(64, 32, 228 * _KIB),
-    120: SmLimits(48, 24, 100 * _KIB),
+    70: SmLimits(64, 32, (0, 8, 16, 32, 64, 96), 0, 256),
+    75: SmLimits(32, 16, (32, 64), 0, 256),
+    80: SmLimits(64, 32, _LARGE),
+    86: SmLimits(48, 16, _SMALL),
+    87: SmLimits(48, 16, _LARGE),
+    89: SmLimits(48, 24, _SMALL),
+    90: SmLimits(64, 32, _LARGEST),
+    100: SmLimits(64, 32, _LARGEST),
+    103: SmLimits(64, 32, _LARGEST),
+    120: SmLimits(48, 24, _SMALL),
 }
 """By compute capability times ten."""
 
@@ -105,19 +122,18 @@ def occupancy(
     """The Occupancy of a kernel.
 
     capability: times ten, such as 90. threads: of a CTA. registers: of a thread, as compiled. smem_bytes: of a CTA,
-    static and dynamic. carveout: how many bytes of an SM are shared memory; the most that it can have, if not given.
+    static and dynamic. carveout: how many bytes of an SM are SMEM, one of its `carveouts`; the most if not given.
     Raises an ArgumentValueError for an unknown capability, and for what no kernel can have.
     """
     if capability not in LIMITS:
         known = ", ".join(map(str, LIMITS))
         raise ArgumentValueError(f"capability={capability} is unknown: use one of {known} (times ten)")
     limits = LIMITS[capability]
-    available = limits.smem_bytes if carveout is None else carveout
+    available = limits.smem_bytes if carveout is None else limits.offered(carveout)
     for name, value, least, most in (
         ("threads", threads, 1, MOST_THREADS),
         ("registers", registers, 1, MOST_REGISTERS),
         ("smem_bytes", smem_bytes, 0, limits.smem_bytes - limits.reserved_smem_bytes),
-        ("carveout", available, 0, limits.smem_bytes),
     ):
         if not least <= value <= most:
             raise ArgumentValueError(

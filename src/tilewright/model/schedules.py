@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.l2 import Cache, PartitionReads, Reads, product_requests, simulate, simulate_partitions
+from tilewright.model.l2 import Cache, PartitionReads, Reads, Request, product_requests, simulate, simulate_partitions
 from tilewright.model.memory.pattern import Expression
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
 from tilewright.rounding import ceil_div, natural
@@ -120,52 +120,51 @@ def line_bytes_of(tile: TileSizes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleReads:
-    """What a schedule reads through an L2, in bytes: by all CTAs, from HBM, and at least, which is A and B once."""
+    """What a schedule reads through an L2, in bytes.
+
+    reads: by all CTAs, and of it from HBM. least_bytes: what of A and B its tiles need, each element once.
+    """
 
     reads: Reads
-    line_bytes: int
     least_bytes: int
-
-    @property
-    def l2_bytes(self) -> int:
-        """Bytes that CTAs read."""
-        return self.reads.lines * self.line_bytes
-
-    @property
-    def hbm_bytes(self) -> int:
-        """Bytes that are not in L2."""
-        return self.reads.misses * self.line_bytes
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
-            "l2_bytes": self.l2_bytes, "hbm_bytes": self.hbm_bytes, "least_bytes": self.least_bytes,
+            "l2_bytes": self.reads.nbytes, "hbm_bytes": self.reads.missed, "least_bytes": self.least_bytes,
             "hit_rate": self.reads.hit_rate,
         }  # fmt: skip
 
 
-def schedule_reads(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> ScheduleReads:
+def schedule_reads(schedule: Schedule, shape: tuple[int, int, int], tile: TileSizes, l2_bytes: int) -> ScheduleReads:
     """The reads of a product with this schedule, from an L2 of so many bytes; any order of tiles will do.
 
-    Raises an ArgumentValueError for an extent below 1.
+    shape: m, n and k; tiles at the edges, and the last step of k, read what is there. Raises an ArgumentValueError for
+    an extent below 1, and for tiles outside the result.
     """
-    requests, cache = _requests(schedule, tile, k, l2_bytes)
-    rows, columns = ({place[axis] for place in schedule.order} for axis in (0, 1))
-    depth = ceil_div(k, tile.k) * tile.k * tile.element_bytes
-    least = (len(rows) * tile.m + len(columns) * tile.n) * depth
-    return ScheduleReads(simulate((line for _, line in requests), cache), cache.line_bytes, least)
+    requests, cache = _requests(schedule, shape, tile, l2_bytes)
+    (m, n, k), (rows, columns) = shape, ({place[axis] for place in schedule.order} for axis in (0, 1))
+    least = sum(min(tile.m, m - row * tile.m) for row in rows)
+    least += sum(min(tile.n, n - column * tile.n) for column in columns)
+    return ScheduleReads(simulate(requests, cache), least * k * tile.element_bytes)
 
 
 def schedule_in_partitions(
-    schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int, *, copies: bool
+    schedule: Schedule, shape: tuple[int, int, int], tile: TileSizes, l2_bytes: int, *, copies: bool
 ) -> PartitionReads:
     """The same from an L2 in two partitions; copies: as for `simulate_partitions`."""
-    return simulate_partitions(*_requests(schedule, tile, k, l2_bytes), copies=copies)
+    return simulate_partitions(*_requests(schedule, shape, tile, l2_bytes), copies=copies)
 
 
-def _requests(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> tuple[Iterator[tuple[int, int]], Cache]:
-    for name, value in (("k", k), ("tile_k", tile.k), ("l2_bytes", l2_bytes)):
+def _requests(
+    schedule: Schedule, shape: tuple[int, int, int], tile: TileSizes, l2_bytes: int
+) -> tuple[Iterator[Request], Cache]:
+    m, n, k = shape
+    for name, value in (("m", m), ("n", n), ("k", k), ("tile", min(tile)), ("l2_bytes", l2_bytes)):
         natural(name, value, 1)
+    for row, column in schedule.order:
+        if not (0 <= row * tile.m < m and 0 <= column * tile.n < n):
+            raise ArgumentValueError(f"tile ({row}, {column}) of {schedule.name} is outside {m} x {n}: leave it out")
     cache = Cache(l2_bytes, line_bytes=line_bytes_of(tile))
     each = (tile.m + tile.n) * tile.k * tile.element_bytes // cache.line_bytes
     lines = len(schedule.order) * ceil_div(k, tile.k) * each
@@ -175,7 +174,7 @@ def _requests(schedule: Schedule, tile: TileSizes, k: int, l2_bytes: int) -> tup
             f"smaller product or tiles of larger powers of two, for {MOST_LINES:,} lines at most"
         )
     requests = product_requests(
-        schedule.order, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, k=k, element_bytes=tile.element_bytes,
+        schedule.order, m=m, n=n, k=k, tile_m=tile.m, tile_n=tile.n, tile_k=tile.k, element_bytes=tile.element_bytes,
         ctas=schedule.slots, line_bytes=cache.line_bytes,
     )  # fmt: skip
     return requests, cache

@@ -1,13 +1,17 @@
 """The products of language models against published numbers: FLOPs, bytes, parameters and shapes."""
 
 import json
+import re
 
 import pytest
+from typer.testing import CliRunner
 
 from tilewright.bench import suites
+from tilewright.cli import app
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import chip_named
+from tilewright.model.chips import CHIPS, chip_named
 from tilewright.model.llm.architecture import FOLDER, architecture, named, shipped
+from tilewright.model.llm.memory import Memory, memory
 from tilewright.model.llm.products import attention, parameters, products, visited
 from tilewright.model.llm.time import amdahl, least_pass
 
@@ -196,3 +200,47 @@ def test_names_and_files_that_are_none(tmp_path):
         products(LLAMA, 10**400)
     with pytest.raises(ArgumentValueError, match="context=-1 must be"):
         attention(LLAMA, 1, -1, "decode")
+
+
+def test_memory_of_weights_and_of_keys_and_values():
+    """Llama 2 of 7B keeps 32 heads of 128 keys and values in 32 layers: 512 KiB a token; grouped heads keep less."""
+    llama = memory(named("llama-2-7b"), CHIPS["H200"], 2, 2048, 2)
+    assert llama.cache == 2 * 2048 * 2 * 32 * 128 * 32 * 2 == 2 * 2048 * (512 << 10)
+    assert llama.weights == 2 * parameters(named("llama-2-7b"))
+    assert (llama.gpus, llama.each) == (1, llama.weights + llama.cache)
+    grouped = named("llama-3.1-70b")
+    assert memory(grouped, CHIPS["H200"], 1, 1, 2).cache == 2 * 8 * 128 * 80 * 2
+    latents = named("deepseek-v3")
+    assert memory(latents, CHIPS["H200"], 1, 1, 1).cache == (512 + 64) * 61 * 2
+    assert memory(latents, CHIPS["H200"], 1, 0, 1).cache == 0
+
+
+@pytest.mark.parametrize(("chip", "gpus"), [("H200", 1), ("V100", 4), ("RTX-4090", 3)])
+def test_gpus_by_their_memory(chip, gpus):
+    """13.5 GB of weights and 47.2 GB of keys and values; a V100 has 16 GB, an RTX 4090 24."""
+    found = memory(named("llama-2-7b"), CHIPS[chip], 45, 2000, 2)
+    assert found.weights + found.cache == pytest.approx(60.7e9, rel=0.01)
+    assert found.gpus == gpus
+
+
+def test_gpus_share_what_one_cannot_hold():
+    held = memory(named("deepseek-v3"), CHIPS["H200"], 64, 2049, 1)
+    assert held.weights + held.cache > 4 * held.gpu
+    assert held.gpus == 5
+    assert held.each == (held.weights + held.cache) / 5 <= held.gpu
+    full = Memory(weights=90, cache=10, gpu=50)
+    assert (full.gpus, full.each) == (2, 50)
+    assert Memory(weights=91, cache=10, gpu=50).gpus == 3
+
+
+def test_the_command_says_what_does_not_fit():
+    def said(*words):
+        return CliRunner().invoke(app, ["model", "llm", *words]).stdout
+
+    few = said("llama-2-7b")
+    assert re.search(r"keys and values +1\.074 GB of 1 sequence of 2,048 tokens", few)
+    assert re.search(r"both on 1 GPU +14\.55 of 141 GB\n", few)
+    assert "does not hold" not in few
+    many = said("deepseek-v3", "--phase", "decode", "--dtype", "fp8")
+    assert re.search(r"both on 5 GPUs +[\d.]+ of 141 GB each\n", many)
+    assert "one H200 does not hold them, and 5 do: the times are those of one with enough memory" in many

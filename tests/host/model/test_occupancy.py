@@ -66,3 +66,24 @@ def test_of_volta_nothing_is_reserved():
 def test_what_no_kernel_can_have_is_refused(arguments, message):
     with pytest.raises(ArgumentValueError, match=message):
         occupancy(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("capability", "offered"),
+    [
+        (70, "0, 8192, 16384, 32768, 65536, 98304"),
+        (80, "0, 8192, 16384, 32768, 65536, 102400, 135168, 167936"),
+        (89, "0, 8192, 16384, 32768, 65536, 102400"),
+        (90, "0, 8192, 16384, 32768, 65536, 102400, 135168, 167936, 200704, 233472"),
+    ],
+)
+def test_a_carveout_is_one_that_the_chip_offers(capability, offered):
+    for nbytes in map(int, offered.split(", ")):
+        held = occupancy(capability, 32, 16, carveout=nbytes)
+        reserved = 0 if capability == 70 else 1024
+        assert held.by_smem == (nbytes // reserved if reserved else 32)
+    for nbytes in (-1, 1, 5000, 8193, LIMITS[capability].smem_bytes + 1, 2**62):
+        with pytest.raises(ArgumentValueError) as caught:
+            occupancy(capability, 32, 16, carveout=nbytes)
+        said = f"carveout={nbytes} bytes cannot be set aside for shared memory: use {offered}"
+        assert str(caught.value) == said

@@ -24,8 +24,8 @@ def test_an_order_of_ones_own():
     diagonal = Schedule("diagonal", ((0, 0), (1, 1), (0, 1), (1, 0)), 2)
     assert diagonal.operands == [4, 4]
     tile = TileSizes(64, 64, 64, 2)
-    reads = schedule_reads(diagonal, tile, 64, 1 << 20)
-    assert (reads.l2_bytes, reads.hbm_bytes, reads.least_bytes) == (8 * 8192, 4 * 8192, 4 * 8192)
+    reads = schedule_reads(diagonal, (128, 128, 64), tile, 1 << 20)
+    assert (reads.reads.nbytes, reads.reads.missed, reads.least_bytes) == (8 * 8192, 4 * 8192, 4 * 8192)
     assert reads.as_dict()["hit_rate"] == 0.5
 
 
@@ -56,9 +56,28 @@ def test_an_l2_that_holds_nothing_of_the_last_wave():
     """One SM and an L2 of one set: row by row, each tile reads its column anew, and its row too."""
     (rows, _) = schedules(2, 4, 1)
     tile = TileSizes(64, 64, 64, 2)
-    small = schedule_reads(rows, tile, 64 * 100, 16 * line_bytes_of(tile))
-    assert small.hbm_bytes == small.l2_bytes == 2 * 8 * 100 * 8192
-    assert schedule_reads(rows, tile, 64 * 100, 1 << 30).hbm_bytes == small.least_bytes == (2 + 4) * 100 * 8192
+    shape = 2 * 64, 4 * 64, 64 * 100
+    small = schedule_reads(rows, shape, tile, 16 * line_bytes_of(tile))
+    assert small.reads.missed == small.reads.nbytes == 2 * 8 * 100 * 8192
+    assert schedule_reads(rows, shape, tile, 1 << 30).reads.missed == small.least_bytes == (2 + 4) * 100 * 8192
+
+
+@pytest.mark.parametrize("shape", [(1000, 1000, 1000), (100, 100, 100), (129, 257, 65), (1, 1, 1), (128, 256, 64)])
+def test_edges_count_what_is_read(shape):
+    """An L2 that holds everything reads each element once, and each tile its rows and columns."""
+    m, n, k = shape
+    tile = TileSizes(128, 256, 64, 2)
+    tiles_m, tiles_n = -(-m // 128), -(-n // 256)
+    for order in schedules(tiles_m, tiles_n, 3):
+        found = schedule_reads(order, shape, tile, 1 << 30)
+        assert found.least_bytes == found.reads.missed == (m + n) * k * 2
+        assert found.reads.nbytes == (m * tiles_n + n * tiles_m) * k * 2
+
+
+def test_a_tile_outside_the_result_is_refused():
+    (rows, _) = schedules(2, 4, 1)
+    with pytest.raises(ArgumentValueError, match=r"tile \(0, 2\) of row by row is outside 128 x 128: leave it out"):
+        schedule_reads(rows, (128, 128, 64), TileSizes(64, 64, 64, 2), 1 << 20)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +110,4 @@ def test_what_takes_too_long_is_refused():
         schedule_of("index", 10_000, 10_000, 132)
     (rows, _) = schedules(512, 256, 132)
     with pytest.raises(ArgumentValueError, match=r"L2 would read 402,653,184 lines of 16,384 bytes"):
-        schedule_reads(rows, TileSizes(128, 256, 64, 2), 65536, 60 << 20)
+        schedule_reads(rows, (65536, 65536, 65536), TileSizes(128, 256, 64, 2), 60 << 20)

@@ -7,7 +7,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
-from tilewright.cli.output import columns, console
+from tilewright.cli.output import columns, compact, console
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def l1(
     width: Annotated[int, typer.Option("--width", help="Bytes that each lane loads: 1, 2, 4, 8 or 16.")] = 4,
     steps: Annotated[int, typer.Option("--steps", help="Turns of the loop around the load.")] = 8,
     warps: Annotated[int, typer.Option("--warps", help="Warps of the SM, which take turns.")] = 1,
-    smem: Annotated[int, typer.Option("--smem", help="Bytes of the array that are shared memory and not L1.")] = 0,
+    smem: Annotated[
+        int, typer.Option("--smem", help="Bytes of the array that are SMEM and not L1, as the chip offers them.")
+    ] = 0,
     sets: Annotated[int, typer.Option("--sets", help="Sets of L1; four were found on Volta.")] = 4,
     replacement: Annotated[
         ReplacementName, typer.Option("--replacement", help="Replace the least recently used line, or the oldest.")
@@ -48,7 +50,7 @@ def l1(
     \b
     Examples:
       tilewright model l1 "lane*8192+step*4"
-      tilewright model l1 "warp*262144+lane*8192+step*4" --warps 64 --steps 4 --smem 131072
+      tilewright model l1 "warp*262144+lane*8192+step*4" --warps 64 --steps 4 --smem 135168
       tilewright model l1 "lane*4+step*8192" --steps 4 --json
       tilewright model l1 "lane*8192+step*4" --steps 16 --plot l1.svg
     """
@@ -58,7 +60,7 @@ def l1(
 
     gpu = chip_named(chip, "--chip")
     array = gpu.generation.l1_bytes
-    cache = L1(array - natural("--smem", smem, 0, array), natural("--sets", sets, 1), replacement.value)
+    cache = L1(array - gpu.limits.offered(smem, "--smem"), natural("--sets", sets, 1), replacement.value)
     flows = flow_of(cache, addresses, width, steps, warps)
     found = total(flows)
     title = (
@@ -116,7 +118,7 @@ def l2(
 
     gpu = chip_named(chip, "--chip")
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
-    for name, value in (("M", m), ("N", n), ("K", k), ("--tile", min(tile_m, tile_n, tile_k))):
+    for name, value in (("M", m), ("N", n), ("K", k)):
         natural(name, value, 1)
     if gpu.l2_partitions == 1:
         raise ArgumentValueError(
@@ -125,23 +127,23 @@ def l2(
     sizes = TileSizes(tile_m, tile_n, tile_k, bf16.nbytes)
     found: list[dict[str, Any]] = []
     for order in schedules(ceil_div(m, tile_m), ceil_div(n, tile_n), gpu.gpu.sm_count):
-        whole = schedule_reads(order, sizes, k, gpu.l2_bytes)
-        shares = {"one L2": (whole.reads.hit_rate, 0.0, whole.reads.misses)}
+        whole = schedule_reads(order, (m, n, k), sizes, gpu.l2_bytes).reads
+        shares = {"one L2": (whole.hit_rate, 0.0, whole.missed)}
         for name, copies in (("two partitions", False), ("two, with copies", True)):
-            reads = schedule_in_partitions(order, sizes, k, gpu.l2_bytes, copies=copies)
-            shares[name] = (reads.near / reads.lines, reads.far / reads.lines, reads.misses)
+            reads = schedule_in_partitions(order, (m, n, k), sizes, gpu.l2_bytes, copies=copies)
+            shares[name] = (reads.near / reads.nbytes, reads.far / reads.nbytes, reads.missed)
         found += [
-            {"order": order.name, "l2": name, "near": near, "far": far, "hbm_bytes": misses * whole.line_bytes}
-            for name, (near, far, misses) in shares.items()
+            {"order": order.name, "l2": name, "near": near, "far": far, "hbm_bytes": missed}
+            for name, (near, far, missed) in shares.items()
         ]
     title = f"{m} x {n} x {k} in tiles of {tile_m} x {tile_n}, an L2 of {gpu.l2_bytes >> 20} MiB ({gpu.name})"
 
     def show() -> None:
         console().print(title, style="italic", markup=False)
-        rows = [("order of tiles, L2", "near", "far", "HBM", "GB from HBM")]
+        rows = [("order of tiles, L2", "near", "far", "HBM", "bytes of HBM")]
         rows += [
             (f"{each['order']}, {each['l2']}", f"{each['near']:.1%}", f"{each['far']:.1%}",
-             f"{1 - each['near'] - each['far']:.1%}", f"{each['hbm_bytes'] / 1e9:.3f}")
+             f"{1 - each['near'] - each['far']:.1%}", compact(each['hbm_bytes']))
             for each in found
         ]  # fmt: skip
         columns(rows, indent=2, gap=2, headings=1)

@@ -9,7 +9,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions
 from tilewright.cli.options import Json
-from tilewright.cli.output import columns, compact, print_json, table
+from tilewright.cli.output import columns, compact, console, number, print_json, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +64,7 @@ def llm(
     """
     from tilewright.model.chips import BYTES, chip_named
     from tilewright.model.llm.architecture import named
+    from tilewright.model.llm.memory import memory
     from tilewright.model.llm.products import attention, parameters, products
     from tilewright.model.llm.time import amdahl, least_pass
     from tilewright.rounding import natural
@@ -77,10 +78,12 @@ def llm(
     whole = least_pass(gemms, beside, found_chip, count, dtype, weight_bits)
     predictable = dtype == "bf16" and weight_bits is None
     predictions = [_predicted(each, found_chip.gpu) if predictable else None for each in gemms]
-    weights = parameters(found_model) * (BYTES[dtype] if weight_bits is None else weight_bits / 8)
+    sequences, each_tokens = (count, before + 1) if decoding else (1, before + count)
+    weight_bytes = BYTES[dtype] if weight_bits is None else weight_bits / 8
+    held = memory(found_model, found_chip, sequences, each_tokens, weight_bytes)
     record: dict[str, Any] = {
         "model": found_model.name, "phase": phase.value, "tokens": count, "context": before, "chip": found_chip.name,
-        "dtype": dtype, "parameters": parameters(found_model), "weight_bytes": weights,
+        "dtype": dtype, "parameters": parameters(found_model), **held.as_dict(),
         "layers": found_model.layers, "products": [],
     }  # fmt: skip
     for product, work, seconds in zip(gemms, whole.gemms, predictions, strict=True):
@@ -117,24 +120,38 @@ def llm(
         )
         cells: list[tuple[str, ...]] = [head]
         for product, work, seconds in zip(gemms, whole.gemms, predictions, strict=True):
-            sizes = (f"{product.m:.4g}", str(product.n), str(product.k), f"{product.copies:.4g}")
-            work_of = (compact(round(work.flops)), compact(round(work.nbytes)), f"{work.flops / work.nbytes:.4g}")
-            times = (f"{work.light.seconds * 1e6:.3g}", "-" if seconds is None else f"{seconds * 1e6:.3g}")
+            sizes = map(number, (product.m, product.n, product.k, product.copies))
+            work_of = (compact(round(work.flops)), compact(round(work.nbytes)), number(work.flops / work.nbytes))
+            times = (number(work.light.seconds * 1e6, 3), "-" if seconds is None else number(seconds * 1e6, 3))
             cells.append((product.name, *sizes, *work_of, work.light.bound, *times, str(work.layers)))
         columns(cells, gap=2, headings=1)
         least, gain = whole.seconds, record["gain_of_doubling_gemms"]
         rows: dict[str, object] = {
-            "weights": f"{weights / 1e9:.4g} GB of {found_chip.memory_bytes / 1e9:.0f} GB",
-            "a layer": f"{(least - whole.gemms[-1].seconds) / found_model.layers * 1e6:.4g} us on the average",
-            "all layers and logits": f"{least * 1e3:.4g} ms at the speed of light",
-            "a token": f"{least / count * 1e6:.4g} us, {count / least:,.0f} tokens/s",
+            "weights": f"{number(held.weights / 1e9)} GB",
+            "keys and values": f"{number(held.cache / 1e9)} GB of {_counted(sequences, 'sequence')} of "
+            f"{_counted(each_tokens, 'token')}",
+            f"both on {_counted(held.gpus, 'GPU')}": f"{number(held.each / 1e9)} of {number(held.gpu / 1e9)} GB"
+            + " each" * (held.gpus > 1),
+            "a layer": f"{number((least - whole.gemms[-1].seconds) / found_model.layers * 1e6)} us on the average",
+            "all layers and logits": f"{number(least * 1e3)} ms at the speed of light",
+            "a token": f"{number(least / count * 1e6)} us, {count / least:,.0f} tokens/s",
             "of the time, GEMMs": f"{whole.gemm_share:.1%}",
             "with GEMMs twice as fast, all is": f"{gain:.2f} times as fast",
         }
         if predicted is not None:
-            rows["predicted"] = f"{predicted * 1e3:.4g} ms, {count / predicted:,.0f} tokens/s"
-        what = f"{count} sequences with {before} tokens" if decoding else f"{count} tokens after {before}"
+            rows["predicted"] = f"{number(predicted * 1e3)} ms, {count / predicted:,.0f} tokens/s"
+        what = (
+            f"{_counted(count, 'sequence')} with {before:,} tokens"
+            if decoding
+            else f"{count:,} tokens after {before:,}"
+        )
         table(f"{found_model.name}, {phase.value} of {what} in {dtype} on {found_chip.name}", rows)
+        if held.gpus > 1:
+            remark = (
+                f"one {found_chip.name} does not hold them, and {held.gpus:,} do: the times are those of one with "
+                "enough memory"
+            )
+            console().print(remark, markup=False)
 
     def draw() -> "Figure":
         from tilewright.plots.language import intensities
@@ -143,6 +160,10 @@ def llm(
         return intensities(whole, found_chip.flops(found_chip.rate(dtype)), found_chip.gpu.memory_bandwidth, title)
 
     output.show(record, show, draw)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _predicted(product: "Product", gpu: "Hardware") -> float | None:
@@ -164,7 +185,7 @@ def _predicted(product: "Product", gpu: "Hardware") -> float | None:
 
     problem = Problem(m, n, k, matrix(m, k), matrix(k, n, transposed=True), matrix(m, n), batch)
     try:
-        seconds = choose(problem, gpu, measured=False).seconds(gpu)
+        seconds = choose(problem, gpu, measured=False).seconds(gpu, power="settled")
     except TilewrightError:
         return None
     return seconds if isfinite(seconds) else None
@@ -191,6 +212,7 @@ def amdahl(
         print_json({"share": share, "speedup": speedup, "gain": gain, "most": most})
         return
     rows: dict[str, object] = {
-        "all becomes": f"{gain:.3g} times as fast", "at most": "without bound" if most is None else f"{most:.3g} times",
-    }  # fmt: skip
+        "all becomes": f"{number(gain, 3)} times as fast",
+        "at most": "without bound" if most is None else f"{number(most, 3)} times",
+    }
     table(f"{share:.1%} of the time, {speedup:g} times as fast", rows)

@@ -8,7 +8,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
 from tilewright.cli.options import K, M, N, shape_of
-from tilewright.cli.output import columns, console, table
+from tilewright.cli.output import columns, console, number, table
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -95,10 +95,11 @@ def speed_of_light(
         if "product" in content:
             found = content["product"]
             rows = {
-                "arithmetic": f"{found['compute_us']:.4g} us", "each operand once": f"{found['memory_us']:.4g} us",
-                **({f"energy at {watts:g} W": f"{found['power_us']:.4g} us"} if watts else {}),
-                "the least": f"{found['us']:.4g} us", "bound by": found["bound"],
-                "TFLOP/s": f"{found['tflops']:.4g}",
+                "arithmetic": f"{number(found['compute_us'])} us",
+                "each operand once": f"{number(found['memory_us'])} us",
+                **({f"energy at {watts:g} W": f"{number(found['power_us'])} us"} if watts else {}),
+                "the least": f"{number(found['us'])} us", "bound by": found["bound"],
+                "TFLOP/s": number(found['tflops']),
             }  # fmt: skip
             table(f"{found['m']} x {found['n']} x {found['k']} in {dtype} on {known.name}", rows)
             return
@@ -106,8 +107,8 @@ def speed_of_light(
         for each, found in zip(known.rates, content["rates"], strict=True):
             at = (hertz or each.clock) / 1e6
             lines.append([
-                f"{each.operands}, {each.unit}", each.sums, f"{each.macs:,.4g}", f"{at:,.0f}",
-                f"{found['tflops']:,.5g}", f"{found['peak_intensity']:,.3g}",
+                f"{each.operands}, {each.unit}", each.sums, number(each.macs), f"{at:,.0f}",
+                number(found['tflops'], 5), number(found['peak_intensity'], 3),
             ])  # fmt: skip
         console().print(f"{known.name}: {gpu.sm_count} SMs x multiply-adds per clock x 2 x clock", style="italic")
         columns(lines, indent=2, gap=2, headings=1)

@@ -6,7 +6,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import PictureOptions
-from tilewright.cli.output import columns, console, paragraph, table
+from tilewright.cli.output import columns, console, number, paragraph, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,11 +52,11 @@ def _compare(chips: "list[Chip]") -> None:
         rates = {rate.operands: rate for rate in reversed(chip.rates) if rate.sums != "fp16"}
         two_bytes = chip.flops(rates.get("bf16", rates["fp16"]))
         rows.append([
-            chip.name, str(chip.gpu.sm_count), f"{chip.gpu.tensor_clock / 1e6:.0f}", f"{two_bytes / 1e12:.4g}",
-            f"{chip.flops(rates['fp8']) / 1e12:.4g}" if "fp8" in rates else "-",
-            f"{chip.flops(rates['fp32']) / 1e12:.3g}", f"{chip.l2_bytes >> 20}", f"{chip.memory_bytes / 1e9:.0f}",
-            f"{chip.gpu.memory_bandwidth / 1e12:.3g}", f"{two_bytes / chip.gpu.memory_bandwidth:.0f}",
-            str(chip.watts),
+            chip.name, str(chip.gpu.sm_count), number(chip.gpu.tensor_clock / 1e6), number(two_bytes / 1e12),
+            number(chip.flops(rates['fp8']) / 1e12) if "fp8" in rates else "-",
+            number(chip.flops(rates['fp32']) / 1e12, 3), f"{chip.l2_bytes >> 20}", f"{chip.memory_bytes / 1e9:.0f}",
+            number(chip.gpu.memory_bandwidth / 1e12, 3), f"{two_bytes / chip.gpu.memory_bandwidth:.0f}",
+            number(chip.watts),
         ])  # fmt: skip
     columns(rows, headings=2, gap=2)
     console().print("\nclock: boost, of the tensor cores; V100: fp16 for bf16; ridge: of bf16 at the memory")
@@ -67,10 +67,12 @@ def _show(chip: "Chip") -> None:
     from tilewright.model.occupancy import MOST_REGISTERS, MOST_THREADS, REGISTERS
 
     gpu, generation, limits = chip.gpu, chip.generation, chip.limits
-    clocks = f"{gpu.tensor_clock / 1e6:.0f} MHz of tensor cores, {gpu.cuda_core_clock / 1e6:.0f} MHz of CUDA cores"
+    clocks = (
+        f"{number(gpu.tensor_clock / 1e6)} MHz of tensor cores, {number(gpu.cuda_core_clock / 1e6)} MHz of CUDA cores"
+    )
     gpcs = f", in {' or '.join(map(str, chip.gpcs))} GPCs of up to {chip.gpc_sms}" if chip.gpcs else ""
     table("", {
-        chip.name: f"{generation.name}, {gpu.arch}, {chip.watts} W",
+        chip.name: f"{generation.name}, {gpu.arch}, {chip.watts:,} W",
         "SMs": f"{gpu.sm_count}{gpcs}",
         "boost clocks": clocks,
         "an SM": f"{generation.tensor_cores} tensor cores, 4 schedulers",
@@ -81,14 +83,14 @@ def _show(chip: "Chip") -> None:
     console().print("\nunits: multiply-adds per clock and SM, and all SMs at the boost clock", style="italic")
     rows = [["", "sums", "per clock", "TFLOP/s"]]
     rows += [
-        [f"{rate.operands}, {rate.unit}", rate.sums, f"{rate.macs:,.4g}", f"{chip.flops(rate) / 1e12:,.5g}"]
+        [f"{rate.operands}, {rate.unit}", rate.sums, number(rate.macs), number(chip.flops(rate) / 1e12, 5)]
         for rate in chip.rates
     ]
     columns(rows, indent=2, gap=2, headings=1)
     console().print("\nmemory: of all SMs; clocks until a load's value is there", style="italic")
     rows = [["", "KiB", "TB/s", "clocks"]]
     for level in chip.levels:
-        rate = f"{level.bytes_per_second / 1e12:,.3g}"
+        rate = number(level.bytes_per_second / 1e12, 3)
         rows.append([level.name, f"{level.bytes / 1024:,.0f}", rate, str(level.latency or "-")])
     if chip.latencies and chip.latencies.dsmem:
         rows.append(["SMEM of another SM", "", "", str(chip.latencies.dsmem)])

@@ -8,7 +8,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
-from tilewright.cli.output import columns, table
+from tilewright.cli.output import columns, number, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ def wgmma(
             ("n", "multiply", "read A", "read B", "clocks", *["measured"] * bool(measured), "of the peak")
         ]
         for time in times:
-            known = [f"{measured[time.n]:.4g}" if time.n in measured else ""] * bool(measured)
+            known = [number(measured[time.n]) if time.n in measured else ""] * bool(measured)
             parts = (f"{clocks:g}" for clocks in (time.multiply, time.read_a, time.read_b, time.clocks))
             cells.append((str(time.n), *parts, *known, f"{time.share:.1%}"))
         columns(cells, gap=3, headings=1)

@@ -7,7 +7,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import PictureOptions
-from tilewright.cli.output import columns
+from tilewright.cli.output import columns, number
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def formats(
         heading = ("format", "1 + e + m", "least", "least normal", "most", "epsilon", "specials")
         cells: list[tuple[str, ...]] = [heading + rounding]
         for name, each in FORMATS.items():
-            sizes = (f"{part:.3g}" for part in (each.least_subnormal, each.least_normal, each.most, each.epsilon))
+            sizes = (number(part, 3) for part in (each.least_subnormal, each.least_normal, each.most, each.epsilon))
             parts = f"1 + {each.exponent_bits} + {each.mantissa_bits}"
-            cells.append((name, parts, *sizes, each.specials, *((f"{rounded[name]:.8g}",) if rounded else ())))
+            cells.append((name, parts, *sizes, each.specials, *((number(rounded[name], 8),) if rounded else ())))
         columns(cells, gap=3, headings=1)
 
     def draw() -> "Figure":
@@ -98,10 +98,10 @@ def sums(
       tilewright model sums --k 256
     """
     from tilewright.model.precision.formats import format_named
-    from tilewright.model.precision.sums import error_growth
+    from tilewright.model.precision.sums import MOST_K, error_growth
     from tilewright.rounding import natural
 
-    natural("--k", most_k, least=1)
+    natural("--k", most_k, 1, MOST_K)
     natural("--promote", promote)
     numbers: Numbers = "positive" if positive else "randn"
     lengths = sorted({length for power in range(2, 9) if (length := 4**power) < most_k} | {most_k})
@@ -117,10 +117,10 @@ def sums(
         if inputs is not None:
             cells: list[tuple[str, ...]] = [("k", "by inputs", "by the sum", "total")]
             for each in next(iter(found.values())):
-                cells.append((str(each.k), *(f"{error:.2g}" for error in (each.inputs, each.sum, each.total))))
+                cells.append((number(each.k), *(number(error, 2) for error in (each.inputs, each.sum, each.total))))
         else:
-            cells = [("inputs in sums", *(f"k = {length}" for length in lengths))]
-            cells += [(name, *(f"{each.total:.2g}" for each in row)) for name, row in found.items()]
+            cells = [("inputs in sums", *(f"k = {length:,}" for length in lengths))]
+            cells += [(name, *(number(each.total, 2) for each in row)) for name, row in found.items()]
         columns(cells, gap=3, headings=1)
 
     def draw() -> "Figure":

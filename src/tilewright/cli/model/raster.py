@@ -7,7 +7,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
 from tilewright.cli.options import DTypeName, DTypeOption
-from tilewright.cli.output import columns, console
+from tilewright.cli.output import columns, compact, console
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def raster(
     gpu = chip_named(chip, "--chip")
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
     sizes = TileSizes(tile_m, tile_n, tile_k, getattr(dtypes, dtype.value).nbytes)
-    for name, value in (("M", m), ("N", n), ("--tile", min(sizes.m, sizes.n, sizes.k))):
+    for name, value in (("M", m), ("N", n)):
         natural(name, value, 1)
     slots = natural("--sms", gpu.gpu.sm_count if sms is None else sms, 1)
     blocks = [whole_numbers(each, "--block", "M,N") for each in block or ["4,4"]]
@@ -78,17 +78,19 @@ def raster(
              f"{sum(each.operands) / len(each.waves):.1f}"] for each in found]  # fmt: skip
     title = f"{extents[0]} x {extents[1]} tiles on {slots} SMs"
     if k is not None:
-        heading += ["L2 hits", "GB from L2", "GB from HBM", "times the least"]
+        heading += ["L2 hits", "bytes of L2", "of HBM", "times the least"]
         for row, each, shown in zip(rows, found, record["schedules"], strict=True):
-            reads = schedule_reads(each, sizes, natural("K", k, 1), gpu.l2_bytes)
-            shown |= reads.as_dict()
-            row += [f"{reads.reads.hit_rate:.1%}", f"{reads.l2_bytes / 1e9:.3f}", f"{reads.hbm_bytes / 1e9:.3f}",
-                    f"{reads.hbm_bytes / reads.least_bytes:.2f}"]  # fmt: skip
+            shown |= schedule_reads(each, (m, n, natural("K", k, 1)), sizes, gpu.l2_bytes).as_dict()
+            sizes_of = (compact(shown[name]) for name in ("l2_bytes", "hbm_bytes"))
+            row += [f"{shown['hit_rate']:.1%}", *sizes_of, f"{shown['hbm_bytes'] / shown['least_bytes']:.2f}"]
         title += f", and an L2 of {gpu.l2_bytes >> 20} MiB ({gpu.name})"
 
     def show() -> None:
         console().print(title, style="italic", markup=False)
         columns([heading, *rows], indent=2, gap=2, headings=1)
+        if k is not None:
+            least = record["schedules"][0]["least_bytes"]
+            console().print(f"the least: each element of A and B once, {least:,} bytes", markup=False)
 
     def draw() -> "Figure":
         from tilewright.plots.raster import filmstrip

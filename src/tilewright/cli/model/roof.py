@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.command import command
 from tilewright.cli.model.common import PictureOptions
 from tilewright.cli.model.cut import CutOptions, K, M, N
-from tilewright.cli.output import columns, console
+from tilewright.cli.output import columns, console, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,12 +45,12 @@ def roofline(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> N
         console().print(f"{cut.title} on {cut.chip.name}", style="italic", markup=False)
         cells = [("", "FLOP per byte", "ridge", "TB/s", "allows TFLOP/s")]
         for roof in found:
-            rate = f"{roof.bytes_per_second / 1e12:.3g}"
+            rate = number(roof.bytes_per_second / 1e12, 3)
             cells.append((
-                roof.level, f"{roof.intensity:,.4g}", f"{roof.ridge:,.3g}", rate, f"{roof.allowed / 1e12:,.4g}"
+                roof.level, number(roof.intensity), number(roof.ridge, 3), rate, number(roof.allowed / 1e12)
             ))  # fmt: skip
-        cells.append(("units", "", "", "", f"{least.peak / 1e12:,.4g}"))
-        cells += [(f"predicted, {power}", "", "", "", f"{rate:,.4g}") for power, rate in predicted.items()]
+        cells.append(("units", "", "", "", number(least.peak / 1e12)))
+        cells += [(f"predicted, {power}", "", "", "", number(rate)) for power, rate in predicted.items()]
         columns(cells, indent=2, gap=3, headings=1)
         console().print(f"limited by {limit}", markup=False)
 

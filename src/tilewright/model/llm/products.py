@@ -69,18 +69,25 @@ def attention(model: Architecture, tokens: int, context: int, phase: Phase, elem
     sequence's keys and values are read once.
     """
     natural("context", context, 0, MOST_COUNTED)
+    kept = kept_elements(model)
     if model.latents is None:
-        query_key, value, kept = model.head, model.head, 2 * model.key_value_heads * model.head
+        query_key, value = model.head, model.head
     elif phase == "prefill":  # keys and values are computed from the latents
         query_key, value = model.head + model.latents.rope, model.latents.value
         kept = model.heads * (query_key + value)
     else:  # queries meet the latents themselves
-        query_key, value = model.latents.key_value + model.latents.rope, model.latents.key_value
-        kept = query_key
+        query_key, value = kept, model.latents.key_value
     sequences, each = (1, tokens) if phase == "prefill" else (tokens, 1)
     seen = each * context + each * (each + 1) / 2
     flops = 2 * sequences * seen * model.heads * (query_key + value) * model.layers
     return Attention(flops, sequences * (context + each) * kept * element * model.layers)
+
+
+def kept_elements(model: Architecture) -> int:
+    """The elements that a layer keeps of each token: a key and a value of each head for them, or the latents."""
+    if model.latents is None:
+        return 2 * model.key_value_heads * model.head
+    return model.latents.key_value + model.latents.rope
 
 
 def parameters(model: Architecture) -> int:

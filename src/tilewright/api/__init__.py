@@ -261,7 +261,7 @@ def _request(
     stream: Any,
 ) -> Request:
     operands = operands_of(call, out_dtype, None if expression is None else expression.gate)
-    chosen = _backend(backend, operands["a"].device)
+    chosen = backend_for(backend, operands["a"].device)
     check_names(kernel, config)
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
@@ -269,19 +269,21 @@ def _request(
     )  # fmt: skip
 
 
-def _backend(wanted: "str | Backend", device: int) -> Backend:
-    """The backend for operands on `device`."""
+def backend_for(wanted: "str | Backend", device: int, argument: str = "a") -> Backend:
+    """The backend for operands on the `device` of this argument; a TypeError, ValueError or RuntimeError if none is."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
         raise ArgumentTypeError(f"backend={wanted!r} is not a backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ArgumentValueError(
-            f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
-            f"leave backend='auto'"
+            f"{argument} is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, "
+            f"or leave backend='auto'"
         )
     if not isinstance(wanted, str):
         own = getattr(wanted, "device", device)
         if isinstance(own, int) and device not in (HOST, own):
-            raise ArgumentValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
+            raise ArgumentValueError(
+                f"{argument} is on GPU {device} and backend is that of GPU {own}: leave backend='auto'"
+            )
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
         raise ArgumentValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")

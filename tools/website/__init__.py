@@ -1,0 +1,1 @@
+"""The documents as a site: the pages that Zensical makes HTML of, and its configuration."""
