@@ -12,7 +12,8 @@
 //   };
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
-// in place of acc. Further outputs are its types Sums and Maximum, and sums_columns.
+// in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
+// are operands, too, ahead of the others: its type Scales.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
@@ -82,17 +83,30 @@ struct NoOutput {
   __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
 };
 
-// What an expression has unless it says otherwise: no further outputs. sums_columns: its last
-// output is the workspace of group_sums.cuh.
+// A sum times its scales.
+struct ScaledSum {
+  template <class... Values>
+  static __device__ __forceinline__ float apply(float sum, Values... scales) {
+    ((sum = __fmul_rn(sum, scales)), ...);
+    return sum;
+  }
+};
+
+// What an expression has unless it says otherwise: no scales and no further outputs. sums_columns:
+// its last output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
+  using Scales = OperandRows<>;
   using Sums = NoOutput;
   using Maximum = NoMaximum;
   static constexpr bool sums_columns = false;
 };
 
-// The number of operands and outputs.
+// The number of operands, with the scales, and that of operands and outputs.
 template <class Expression>
-constexpr int matrices_of = Expression::Operands::count() + Expression::Sums::count() +
+constexpr int operands_of = Expression::Scales::count() + Expression::Operands::count();
+
+template <class Expression>
+constexpr int matrices_of = operands_of<Expression> + Expression::Sums::count() +
                             Expression::Maximum::count() + Expression::sums_columns;
 
 // Those from number `first` on.
@@ -114,23 +128,32 @@ struct ExpressionTotals {
 
   __device__ __forceinline__ explicit ExpressionTotals(const GemmParameters& parameters)
       : largest(matrices<Expression>(parameters,
-                                     Expression::Operands::count() + Expression::Sums::count())) {}
+                                     operands_of<Expression> + Expression::Sums::count())) {}
 };
 
 // An expression on one row of out, which need not exist; its operands are read, and its outputs
 // written, as it is applied.
 template <class Expression, bool stacked>
 class ExpressionRow {
+  using Scales = typename Expression::Scales;
   using Operands = typename Expression::Operands;
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
+  Scales scales;
   Operands operands;
   Sums sums;
   Maximum maximum;
   float alpha;
   int half;    // of B's columns
   int beyond;  // more than there are columns, if the row does not exist
+
+  // alpha times the sums of `column` and the next, times their scales; `inside` of them exist.
+  __device__ __forceinline__ float2 scaled_pair(float first, float second, int column,
+                                                int inside) const {
+    const float2 sums = make_float2(scaled(alpha, first), scaled(alpha, second));
+    return scales.template apply<ScaledSum, 0>(sums, column, inside, ReadInPlace());
+  }
 
   // The first `inside` of two results.
   __device__ __forceinline__ void see(float2 values, int inside) const {
@@ -143,9 +166,11 @@ class ExpressionRow {
  public:
   __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row,
                                            ExpressionTotals<Expression>& totals)
-      : operands(parameters, matrices<Expression>(parameters, 0), batch,
+      : scales(parameters, matrices<Expression>(parameters, 0), batch,
+               minimum(row, parameters.m - 1)),
+        operands(parameters, matrices<Expression>(parameters, Scales::count()), batch,
                  minimum(row, parameters.m - 1)),
-        sums(parameters, matrices<Expression>(parameters, Operands::count()), batch, row),
+        sums(parameters, matrices<Expression>(parameters, operands_of<Expression>), batch, row),
         maximum(totals.largest, row < parameters.m),
         alpha(parameters.alpha),
         half(parameters.n / 2),
@@ -167,7 +192,7 @@ class ExpressionRow {
   template <class Ahead = ReadInPlace>
   __device__ __forceinline__ float2 finish(float first, float second, int column, int inside,
                                            const Ahead& ahead = {}) const {
-    const float2 acc = make_float2(scaled(alpha, first), scaled(alpha, second));
+    const float2 acc = scaled_pair(first, second, column, inside);
     const float2 values = operands.template apply<Expression, 0>(acc, column, inside, ahead);
     if constexpr (has_sums) sums.put(acc, column, inside - beyond);
     see(values, inside);
@@ -179,8 +204,8 @@ class ExpressionRow {
   template <class Ahead>
   __device__ __forceinline__ float2 gate_pair(float2 x, float2 y, int column, int inside,
                                               const Ahead& ahead) const {
-    x = make_float2(scaled(alpha, x.x), scaled(alpha, x.y));
-    y = make_float2(scaled(alpha, y.x), scaled(alpha, y.y));
+    x = scaled_pair(x.x, x.y, column, inside);
+    y = scaled_pair(y.x, y.y, column + half, inside);
     const float2 values = operands.template apply<Expression, 0>(x, column, inside, ahead, y);
     if constexpr (has_sums) {
       sums.put(x, column, inside - beyond);
@@ -192,7 +217,13 @@ class ExpressionRow {
 
   // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
   __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
-    const float2 acc = make_float2(scaled(alpha, x), scaled(alpha, y));
+    float2 acc;
+    if constexpr (stacked) {
+      acc = make_float2(scaled_pair(x, 0.0f, column, minimum(inside, 1)).x,
+                        scaled_pair(y, 0.0f, column + half, minimum(inside, 1)).x);
+    } else {
+      acc = scaled_pair(x, y, 2 * column, 2 * inside);
+    }
     const float value = operands.template gate<Expression>(acc, column, inside);
     if constexpr (has_sums && stacked) {
       if (inside - beyond > 0) {
