@@ -22,7 +22,9 @@ class Quantizer:
     ):
         """exchanged: whether the question is that of x.T. is_capturing: whether nothing may be compiled or loaded now.
 
-        config: that of the launch that writes codes, by default the usual one. Raises an UnavailableError then, if something is missing, and what `launches` and `build` raise.
+        config: that of the launch that writes codes, by default the usual one.
+
+        Raises an UnavailableError if something is missing then, and what `launches` and `build` raise.
         """
         self._nbytes, self._backend = question.maxima_bytes, backend
         self._order = (0, 1, 2, 3, 4)
