@@ -71,7 +71,7 @@ fp8_e4m3 = DType(
 fp8_e5m2 = DType(
     "fp8_e5m2", 8, "float", 2.0**-2, ("fp32",), "fp8_e5m2", "e5m2", "UINT8", "float8_e5m2", "torch.float8_e5m2"
 )
-int8 = DType("int8", 8, "integer", 1.0, ("int32",), "int8_t", "s8", "UINT8", "int8", "torch.int8")
+int8 = DType("int8", 8, "integer", 1.0, ("int32",), "int8", "s8", "UINT8", "int8", "torch.int8")
 int32 = DType("int32", 32, "integer", 1.0, (), "int32_t", "s32", "INT32", "int32", "torch.int32")
 
 FLOATS = (bf16, fp16, fp32)
@@ -89,6 +89,13 @@ PRODUCTS: dict[tuple[DType, DType], tuple[DType, ...]] = {
     (int8, int8): (int32, bf16, fp16, fp32),
 }
 """The pairs of types that can be multiplied: for those of a and b, what out may be, the usual type first."""
+
+
+def results(a: DType, b: DType, *, scaled: bool) -> tuple[DType, ...]:
+    """What out may be of the product of these types, the usual one first; whole numbers have no scales."""
+    kinds = PRODUCTS.get((a, b), ())
+    return tuple(kind for kind in kinds if kind.kind == "float") if scaled else kinds
+
 
 _BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)}
 

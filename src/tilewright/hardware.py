@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.dtypes import FP8, DType, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
 
 Unit = Literal["tcgen05", "wgmma", "mma", "cuda_cores"]
@@ -15,9 +15,17 @@ Rates: TypeAlias = tuple[tuple[Unit, DType, int], ...]
 
 
 def _rates(capability: int, tensor: int, cuda_cores: int) -> Rates:
-    """The rates of a GPU: `tensor` for bf16 and fp16, by wgmma and mma on Hopper and by mma elsewhere."""
+    """The rates of a GPU: `tensor` for bf16 and fp16, by wgmma and mma on Hopper and by mma elsewhere.
+
+    int8 and fp8 have twice the rate, but for fp8 by mma on Hopper, which converts it to fp16 first.
+    """
     units: tuple[Unit, ...] = ("wgmma", "mma") if capability == 90 else ("mma",)
-    return (*((unit, dtype, tensor) for unit in units for dtype in (bf16, fp16)), ("cuda_cores", fp32, cuda_cores))
+    rates = [(unit, dtype, tensor) for unit in units for dtype in (bf16, fp16)]
+    rates += [(unit, int8, 2 * tensor) for unit in units]
+    if capability >= 89:
+        converts = capability == 90
+        rates += [(unit, d, tensor * (1 if converts and unit == "mma" else 2)) for unit in units for d in FP8]
+    return (*rates, ("cuda_cores", fp32, cuda_cores))
 
 
 _MACS = {80: (1024, 64), 86: (512, 128), 87: (512, 128), 89: (512, 128), 90: (2048, 128)}
@@ -127,13 +135,15 @@ _LEAST_SMEM_BYTES = 101_376
 def standing_for(arch: str) -> Hardware:
     """The GPU that stands for `arch`: the H200 for sm_90a, else the first entry with this architecture.
 
-    If there is no such entry, it is an unnamed GPU with an A100's rates and the architecture's shared memory.
+    If there is no such entry, it is an unnamed GPU with an A100's rates, those of fp8 from sm_89 on, and the
+    architecture's shared memory.
     """
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:
         return entry
     unnamed = A100._replace(name="unnamed GPU", arch=arch)
-    return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES))
+    rates = _rates(89 if unnamed.capability >= 89 else 80, *_MACS[80])
+    return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES), rates=rates)
 
 
 def named(name: str, argument: str) -> Hardware:

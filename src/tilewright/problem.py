@@ -5,7 +5,8 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import DType
-from tilewright.expression.tree import OUTPUTS, Expression
+from tilewright.expression.tree import OUTPUTS, SCALES, Expression
+from tilewright.rounding import ceil_div
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
@@ -39,12 +40,45 @@ def operand_names(expression: Expression | None) -> tuple[str, ...]:
 
 def key_of(name: str) -> str:
     """What an operand of an expression is called beside a, b, c and the others: as its user reaches it."""
-    return f"operands[{name!r}]"
+    return name if name in SCALES else f"operands[{name!r}]"
 
 
 def output_key(name: str) -> str:
     """The same of a further output."""
     return f"outputs[{name!r}]"
+
+
+class Blocks(NamedTuple):
+    """The rows and columns of a matrix that one scale is for; None for all of them."""
+
+    rows: int | None = None
+    columns: int | None = None
+
+    def shape(self, rows: int, columns: int) -> tuple[int, int]:
+        """The shape of the scales of a matrix; blocks at its edges may be partial."""
+        return (
+            1 if self.rows is None else ceil_div(rows, self.rows),
+            1 if self.columns is None else ceil_div(columns, self.columns),
+        )
+
+    @property
+    def cuts_k(self) -> bool:
+        """Whether a row of a matrix has several scales, or a column, so that sums cannot be scaled as a whole."""
+        return 128 in self
+
+
+RECIPES: dict[str, tuple[Blocks, Blocks]] = {
+    "tensor": (Blocks(), Blocks()),
+    "row": (Blocks(rows=1), Blocks(columns=1)),
+    "1x128_128x128": (Blocks(1, 128), Blocks(128, 128)),
+    "1x128_1x128": (Blocks(1, 128), Blocks(128, 1)),
+}
+"""What each scale of a (m, k) and of b (k, n) is for."""
+
+
+def cuts_k(recipe: str | None) -> bool:
+    """Whether scales change along k."""
+    return recipe is not None and RECIPES[recipe][0].cuts_k
 
 
 QUANTIZED = tuple(f"out[{number}]" for number in range(4))
@@ -157,7 +191,10 @@ class Epilogue(NamedTuple):
     @property
     def keeps_columns(self) -> bool:
         """Whether columns mean something by themselves, so that the transposed product is another one."""
-        return self.sums_columns or (self.expression is not None and self.expression.gate is not None)
+        expression = self.expression
+        return expression is not None and (
+            self.sums_columns or expression.gate is not None or cuts_k(expression.recipe)
+        )
 
     @property
     def transposed(self) -> "Epilogue":
@@ -191,7 +228,8 @@ class Problem(NamedTuple):
 
     a is (m, k), b is (k, n), and all others are (m, n), as in EXTENTS; broadcast dimensions have stride 0. The
     epilogue has no c if beta is 0, and `k` is 0 if alpha is 0: operands that are not read do not appear. With
-    `batch_invariant`, the bits of a row of out depend on no other row, nor on how many there are.
+    `batch_invariant`, the bits of a row of out depend on no other row, nor on how many there are. With
+    `fast_accumulation`, sums of fp8 may stay in the tensor cores, which cut them.
     """
 
     m: int
@@ -203,6 +241,12 @@ class Problem(NamedTuple):
     batch: tuple[int, ...] = ()
     epilogue: Epilogue = Epilogue()
     batch_invariant: bool = False
+    fast_accumulation: bool = False
+
+    @property
+    def recipe(self) -> str | None:
+        """Which of RECIPES the scales follow; None without scales."""
+        return None if self.epilogue.expression is None else self.epilogue.expression.recipe
 
     @property
     def batch_count(self) -> int:
@@ -240,7 +284,10 @@ class Problem(NamedTuple):
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""
-        if operand == output_key("acc"):
+        if operand in SCALES and cuts_k(self.recipe):
+            side = SCALES.index(operand)
+            return RECIPES[self.recipe or ""][side].shape(*self.extents("ab"[side]))
+        if operand in (output_key("acc"), *SCALES):
             return self.m, self.n
         if operand not in ("a", "b"):
             return self.m, self.columns
@@ -280,7 +327,7 @@ class Problem(NamedTuple):
     def transposed(self) -> "Problem":
         """The same product as out.T = b.T @ a.T: a column-major `out` becomes a row-major one."""
         a, b, out = self.b.transposed, self.a.transposed, self.out.transposed
-        return Problem(self.n, self.m, self.k, a, b, out, self.batch, self.epilogue.transposed, self.batch_invariant)
+        return self._replace(m=self.n, n=self.m, a=a, b=b, out=out, epilogue=self.epilogue.transposed)
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""

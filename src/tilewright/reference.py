@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import DType, fp16, fp32, parse
+from tilewright.dtypes import DType, fp16, fp32, int32, parse
 from tilewright.expression.evaluation import Array as Array
 from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
-from tilewright.expression.tree import Expression
-from tilewright.problem import Epilogue, key_of
+from tilewright.expression.tree import SCALES, Expression
+from tilewright.problem import RECIPES, Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
 """Products up to this size are compared completely, larger ones on sampled rows and columns."""
@@ -58,12 +58,15 @@ def compare(
 ) -> Comparison:
     """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
-    addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out; others are ignored.
+    addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out, or are scales;
+    others are ignored. Sums of int8 are exact, whatever the accumulator.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
     gate = None if epilogue.expression is None else epilogue.expression.gate
-    added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read()}
+    accumulator = _accumulator(a, accumulator)
+    a, b = dequantized(a, b, epilogue, addends)
+    added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read() if name not in SCALES}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
@@ -106,12 +109,15 @@ def reference(
 ) -> tuple[Array, Array]:
     """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
 
-    addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names.
+    addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names; scales as they are given.
     """
-    kind = parse(out_dtype, "out_dtype")
+    kind, accumulator = parse(out_dtype, "out_dtype"), _accumulator(a, accumulator)
+    a, b = dequantized(a, b, epilogue, addends)
     a, b = a.astype(np.float64), b.astype(np.float64)
     total = alpha * (a @ b)
-    error = abs(alpha) * sum_bound(a, b, parse(accumulator, "accumulator"))
+    if kind is int32:
+        return total, np.zeros_like(total)
+    error = abs(alpha) * sum_bound(a, b, accumulator)
     magnitude = np.abs(total)
     for name, factor in (("c", beta), ("bias", 1.0)):
         if getattr(epilogue, name) is not None:
@@ -119,11 +125,34 @@ def reference(
             total, magnitude = total + addend, magnitude + np.abs(addend)
     result = Bounded(total, error + 2.0**-22 * magnitude)
     if epilogue.expression is not None:
-        named = {name: addends[key_of(name)] for name in epilogue.expression.operands}
+        named = {name: addends[key_of(name)] for name in epilogue.expression.named}
         result = applied(epilogue.expression, result, named, kind)
     elif epilogue.activation is not None:
         result = meanings(kind)[epilogue.activation](result)
     return result.value, stored_bound(kind, *result)
+
+
+def dequantized(a: Array, b: Array, epilogue: Epilogue, addends: Mapping[str, Array]) -> tuple[Array, Array]:
+    """The numbers that codes a (m, k) and b (k, n) stand for, in float64, where addends have their scales.
+
+    Rows and columns of a whole product are scaled behind its sums, which is the same in exact arithmetic.
+    """
+    expression = epilogue.expression
+    if expression is None or expression.recipe is None or SCALES[0] not in addends:
+        return a, b
+    scaled = []
+    for codes, name, blocks in zip((a, b), SCALES, RECIPES[expression.recipe], strict=True):
+        scale = addends[name].astype(np.float64).reshape(blocks.shape(*codes.shape))
+        for axis, size in enumerate(blocks):
+            if size is not None:
+                scale = np.repeat(scale, size, axis).take(np.arange(codes.shape[axis]), axis)
+        scaled.append(codes.astype(np.float64) * scale)
+    return scaled[0], scaled[1]
+
+
+def _accumulator(a: Array, wanted: Any) -> DType:
+    """The type in which products of a are added."""
+    return int32 if a.dtype == np.int8 else parse(wanted, "accumulator")
 
 
 def applied(expression: Expression, sums: Bounded, operands: Mapping[str, Array], kind: DType) -> Bounded:
@@ -132,7 +161,7 @@ def applied(expression: Expression, sums: Bounded, operands: Mapping[str, Array]
     operands: arrays that broadcast to the result, by the names that the expression has for them.
     """
     sides = (Bounded(*(each[:, chosen] for each in sums)) for chosen in _sides(expression.gate, sums.value.shape[1]))
-    values = {name: exact(operands[name]) for name in expression.operands}
+    values = {name: exact(operands[name]) for name in expression.named}
     return evaluate(expression, dict(zip(expression.sums, sides, strict=True)) | values, kind)
 
 
@@ -176,13 +205,15 @@ def _sides(gate: str | None, n: int) -> tuple[slice, ...]:
 def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
     """The error that a correct sum of a (m, k) @ b (k, n) may have; float64 arrays of any library.
 
-    For fp16 sums see `_fp16_sum_error`. In fp32, where tensor cores may truncate, each of at most k steps adds an error
-    of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead, as errors of either sign do
-    (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with lambda = 8). This assumes
-    random operands.
+    For fp16 sums see `_fp16_sum_error`; those in int32 are exact. In fp32, where tensor cores may truncate, each of at
+    most k steps adds an error of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead,
+    as errors of either sign do (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with
+    lambda = 8). This assumes random operands.
     """
     if accumulator is fp16:
         return _fp16_sum_error(a, b)
+    if accumulator is int32:
+        return 0.0 * (abs(a) @ abs(b))
     k = a.shape[1]
     return min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
 

@@ -115,7 +115,7 @@ def test_the_python_examples_of_the_readme_run(capsys):
     ]
     for example in examples:
         exec(compile(example, "README.md", "exec"), {})
-    assert len(examples) == 2
+    assert len(examples) == 3
     assert capsys.readouterr().out.strip()
 
 

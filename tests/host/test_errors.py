@@ -123,9 +123,44 @@ def operand_of_integers():
     return (f16(3, 4), f16(4, 5)), {"epilogue": "acc + r", "operands": {"r": np.zeros((3, 5), np.int8)}}
 
 
-@bad(NotImplementedError, "no kernel takes", "3x5x4 int8 nn -> int32", "a is int8")
-def no_kernel_for_the_type():
-    return (np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)), {}
+def e4m3(*shape):
+    return np.zeros(shape, ml_dtypes.float8_e4m3fn)
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+@bad(
+    NotImplementedError,
+    "no kernel takes",
+    "3x5x4 fp8_e4m3 nn -> bf16",
+    "mma scales whole sums",
+    "use 'row' or",
+    backend=RecordingBackend(H200),
+)
+def no_kernel_for_scales_of_blocks():
+    return (e4m3(3, 4), e4m3(4, 5)), {"recipe": "1x128_1x128", "scale_a": ones(3, 1), "scale_b": ones(1, 5)}
+
+
+@bad(NotImplementedError, "k is 131072", "131071 products of int8 may overflow int32", "split k")
+def sums_that_may_overflow():
+    return (np.zeros((3, 131072), np.int8), np.zeros((131072, 5), np.int8)), {}
+
+
+@bad(ValueError, "alpha=2.0 scales sums", "out is int32", "leave it out, or take an out of fp32")
+def scaled_whole_numbers():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)), {"alpha": 2.0}
+
+
+@bad(TypeError, "bias was given and out is int32", "take an out of fp32")
+def whole_numbers_and_a_bias():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)), {"bias": ones(5)}
+
+
+@bad(TypeError, "activation was given and out is int32", "take an out of fp32")
+def whole_numbers_and_an_activation():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)), {"activation": "relu"}
 
 
 @bad(TypeError, "a.dtype=>f4", "byte-swapped", "astype")

@@ -23,6 +23,7 @@ from support.variant import Variant
 from support.variants import VARIANTS
 from tilewright import dtypes
 from tilewright.expression.grammar import parse
+from tilewright.expression.tree import SCALES
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -56,19 +57,23 @@ class Case:
     data: str = "integers"
     seed: int = 0
     operands: tuple[View, ...] = ()
+    scales: tuple[View, ...] = ()
 
     @cached_property
     def expression(self):
         """The variant's epilogue, parsed."""
-        if self.variant.epilogue is None:
+        variant = self.variant
+        if variant.epilogue is None and variant.recipe is None:
             return None
-        parsed = parse(self.variant.epilogue, [name for name, _, _ in self.variant.operands], self.variant.gate)
-        return parsed._replace(outputs=self.variant.outputs)
+        parsed = parse(variant.epilogue or "acc", [name for name, _, _ in variant.operands], variant.gate)
+        names = SCALES[: len(self.scales)]
+        return parsed._replace(operands=(*names, *parsed.operands), outputs=variant.outputs, recipe=variant.recipe)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
         views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
         views |= {key_of(name): view for (name, _, _), view in zip(self.variant.operands, self.operands, strict=True)}
+        views |= dict(zip(SCALES, self.scales, strict=False))
         views |= output_views(self.variant.outputs, self.out, self.variant.gate, len(self.b.shape) == 1)
         return {name: view for name, view in views.items() if view is not None}
 
@@ -78,6 +83,7 @@ class Case:
         swapped = {name: view.transposed for name, view in self.views().items() if name in OPERANDS}
         swapped |= {"a": self.b.transposed, "b": self.a.transposed}
         swapped["operands"] = tuple(view.transposed for view in self.operands)
+        swapped["scales"] = tuple(view.transposed for view in reversed(self.scales))
         if self.in_place:
             swapped["c"] = swapped["out"]
         return dataclasses.replace(self, **swapped)
@@ -115,6 +121,8 @@ class Case:
             "epilogue": self.variant.epilogue,
             "gate": self.variant.gate,
             "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
+            **{name: arrays.get(name) for name in SCALES},
+            "recipe": self.variant.recipe,
             "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
             "alpha": self.alpha,
             "beta": self.beta if "c" in arrays else None,
@@ -137,15 +145,19 @@ class Memory:
         random = np.random.default_rng(case.seed)
         for name in sorted(self.arrays.keys() - set(WRITTEN) - unread):
             array = self.arrays[name]
-            array[...] = _values(case.data, array.shape, random).astype(array.dtype)
+            values = _scales(array.shape, random) if name in SCALES else _values(case.data, array, random)
+            array[...] = values.astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
 
     def _reference(self):
         case = self.case
+        a, b = (self.arrays[name] for name in "ab")
+        if case.scales:
+            a, b = (x.astype(np.float64) * self.arrays[name] for x, name in zip((a, b), SCALES, strict=True))
         return reference(
-            self.arrays["a"],
-            self.arrays["b"],
+            a,
+            b,
             out_dtype=case.out.dtype,
             c=self.arrays.get("c"),
             bias=self.arrays.get("bias"),
@@ -173,7 +185,14 @@ class Memory:
             )
 
 
-def _values(data, shape, random):
+def _scales(shape, random):
+    return 2.0 ** random.integers(-2, 3, shape)
+
+
+def _values(data, array, random):
+    shape = array.shape
+    if array.dtype == np.int8:
+        return random.integers(-128, 128, shape)
     if data == "integers":
         return random.integers(-4, 5, shape)
     values = random.standard_normal(shape)
@@ -273,8 +292,9 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     free = liberties > 0
     plain = (64, _PLAIN_N[variant.n_multiple], 0 if variant.sumless else 64 + variant.k_before_last, ())
     m, n, k, batch = extents or (_extents(variant, random, liberties) if free else plain)
-    row_vector = liberties > 1 and m == 1 and random.random() < 0.5
-    column_vector = liberties > 1 and n == 1 and random.random() < 0.5
+    vectors = liberties > 1 and variant.recipe is None
+    row_vector = vectors and m == 1 and random.random() < 0.5
+    column_vector = vectors and n == 1 and random.random() < 0.5
     rows, columns = () if row_vector else (m,), () if column_vector else (n // (2 if variant.gate else 1),)
     dtype = variant.dtype
 
@@ -293,16 +313,21 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     signed = not variant.by_tma
     apart = not variant.of_neighbors
     a = views.view(dtype, a_shape, -1 if row_vector else a_fast, a_bytes, random, free, signed, apart=apart)
-    b = views.view(dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart)
+    b = views.view(
+        variant.b_dtype or dtype, b_shape, -1 if column_vector else b_fast, b_bytes, random, free, signed, apart=apart
+    )
     out = views.view(variant.out_dtype, result, -1, variant.out_bytes, random, free, signed, distinct=True)
 
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
-    scalars = (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
+    if dtype == "int8":
+        data = "integers"
+    whole = variant.out_dtype == "int32"
+    scalars = (1.0,) if whole else (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
     alpha = 0.0 if liberties > 1 and not variant.gate and random.random() < 0.05 else random.choice(scalars)
     beta = random.choice(scalars) if variant.c else 0.0
     c = bias = None
     in_place = False
-    if variant.c or (free and variant.epilogue is None and random.random() < 0.1):
+    if variant.c or (free and not whole and (variant.epilogue or variant.recipe) is None and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
         in_place = c_dtype == variant.out_dtype and random.random() < 0.25
         c = out if in_place else views.addend(c_dtype, result, random, free, variant.addend_pairs)
@@ -310,8 +335,9 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
     forms = ((form, kind) for _, kind, form in variant.operands)
     operands = tuple(views.operand(*each, rows, columns, result, random, free) for each in forms)
+    scales = views.scales(variant.recipe, a_shape, b_shape, random, free)
     seed = random.randrange(1 << 30)
-    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands)
+    case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands, scales)
     flipped = (
         liberties > 1
         and not (variant.gate or variant.outputs)

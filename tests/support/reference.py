@@ -152,6 +152,8 @@ def rounding(magnitude, dtype: dtypes.DType):
 
 def overflow_threshold(dtype: dtypes.DType):
     """The least magnitude that rounds to infinity: half a step beyond the largest finite number."""
+    if dtype.kind == "integer":
+        return math.inf
     largest = float(ml_dtypes.finfo(dtype.numpy_dtype).max)
     return largest * (1 + dtype.epsilon / (4 - 2 * dtype.epsilon))
 

@@ -18,7 +18,8 @@ class Variant:
     `c` and `bias` are the dtypes of these operands, None without them; with `addend_pairs` two neighbors along a row of
     theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
     name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
-    result has half of n's columns. `outputs` are written besides it.
+    result has half of n's columns. `outputs` are written besides it. b is of `b_dtype` if it is not of a's. `recipe`
+    says what scales of a and b are for.
     """
 
     kernel: str
@@ -37,6 +38,8 @@ class Variant:
     operands: tuple[tuple[str, str, str], ...] = ()
     gate: str | None = None
     outputs: tuple[str, ...] = ()
+    b_dtype: str | None = None
+    recipe: str | None = None
 
     @cached_property
     def name(self):
@@ -47,6 +50,8 @@ class Variant:
             self.bias and f"bias.{self.bias}",
             self.activation,
             self.gate,
+            self.b_dtype,
+            self.recipe,
             self.epilogue,
             *self.outputs,
         )

@@ -5,6 +5,7 @@ decided at run time and free.
 """
 
 from support.epilogue_variants import EXPRESSIONS, GATES, OUTPUTS
+from support.low_precision_variants import LOW_PRECISION
 from support.variant import NO_OVERLAP, SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
@@ -195,4 +196,4 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
 )  # fmt: skip
 
-VARIANTS = (*SIMT, *MMA, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)
+VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

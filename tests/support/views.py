@@ -75,3 +75,14 @@ def operand(form, dtype, rows, columns, result, random, free):
     if form != "full" or not free:
         return View(dtype, shape, contiguous_strides(shape), random.randrange(16 // nbytes) if free else 0)
     return view(dtype, shape, random.randint(-len(shape), -1) if shape else -1, nbytes, random, free, signed=True)
+
+
+def scales(recipe, a_shape, b_shape, random, free):
+    """Views of the scales of a and of b; none without a recipe."""
+    if recipe is None:
+        return ()
+    shapes = {"tensor": ((), ()), "row": ((*a_shape[:-1], 1), (*b_shape[:-2], 1, b_shape[-1]))}[recipe]
+    return tuple(
+        view("fp32", shape, fast, 4, random, free, signed=True) if shape else View("fp32", (), ())
+        for shape, fast in zip(shapes, (-2, -1), strict=True)
+    )

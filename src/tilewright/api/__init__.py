@@ -10,7 +10,7 @@ from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, silence
 from tilewright.expression.tree import Expression
 from tilewright.operand import HOST
-from tilewright.planner.call_arguments import Arrays, reordered, scalars
+from tilewright.planner.call_arguments import Arrays, NamedArrays, in_order, scalars
 from tilewright.planner.choose import check_names
 from tilewright.planner.family import Families, Member
 from tilewright.planner.plan import Plan
@@ -18,6 +18,7 @@ from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.planning import plan_of, range_plan_of
 from tilewright.planner.range_plan import RangePlan, check_rows
 from tilewright.planner.request import Request, operands_of
+from tilewright.planner.scaling import Scaling
 
 
 def matmul(
@@ -34,6 +35,10 @@ def matmul(
     operands: Mapping[str, Any] | None = None,
     gate: str | None = None,
     outputs: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -45,8 +50,9 @@ def matmul(
     """activation(alpha * a @ b + beta * c + bias), for arrays of torch, CuPy, NumPy or anything with DLPack.
 
     Shapes are `numpy.matmul`'s: a is (..., m, k), b is (..., k, n), leading dimensions broadcast, 1-D operands are
-    a row and a column. Strides and alignments are free. dtypes: a and b alike, bf16, fp16 or fp32; the sum is kept
-    in fp32; the result has `out_dtype`, by default out's or a's.
+    a row and a column. Strides and alignments are free. dtypes: a and b alike, bf16, fp16, fp32 or int8, or each of
+    fp8_e4m3 and fp8_e5m2; the sum is kept in fp32, of int8 in int32; the result has `out_dtype`, by default out's or
+    a's, bf16 for fp8, and int32 for int8 without scales, bf16 with them.
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
     is given. alpha=0 never reads a and b, beta=0 never reads c.
@@ -61,6 +67,13 @@ def matmul(
     outputs: arrays that are also written: "acc" (m, n), the sums that the expression reads; "amax", one fp32 number,
     the largest magnitude of the results before they are rounded; "column_sums" (n,) of fp32, the sums of these results
     over rows and batches, added in a fixed order.
+    recipe: what the scales of fp8 and int8 are for, each number being code * scale; without it they are 1. scale_a and
+    scale_b have "tensor" one element each, and "row" (m, 1) and (1, n); for fp8 also "1x128_128x128" (m, ceil(k / 128))
+    and (ceil(k / 128), ceil(n / 128)), and "1x128_1x128" (m, ceil(k / 128)) and (ceil(k / 128), n); batch dimensions
+    lead. They are positive fp32 numbers on a's device, of any strides; what is in host memory is checked, what is on a
+    GPU is not. acc is alpha times the scaled sum. bias and activation go with scales, c as an operand of epilogue.
+    fast_accumulation: whether sums of fp8 may stay in tensor cores that cut them, rather than go to fp32 every 128 of
+    k.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
     between its elements are rewritten too: no other thread may write there meanwhile.
     kernel, config: override the choice.
@@ -77,24 +90,30 @@ def matmul(
     if TORCH.traces():
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, outputs=outputs, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b,
+            fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
             batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
     if type(batch_invariant) is not bool:
-        raise _not_bool(batch_invariant)
+        raise _not_bool("batch_invariant", batch_invariant)
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
     of_expression: tuple[Any, ...] = ()
-    if epilogue is not None or operands is not None or gate is not None or outputs is not None:
-        expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation)
-        direct = False
+    addend = bias
+    if (
+        epilogue is not None or operands is not None or gate is not None or outputs is not None
+        or not (recipe is scale_a is scale_b is None)
+    ):  # fmt: skip
+        scaling = recipe, scale_a, scale_b
+        expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
+        addend, direct = None, False
     alpha, beta = scalars(c, alpha, beta)
-    arrays = (a, b, c if beta != 0 else None, bias, out, *of_expression)
+    arrays = (a, b, c if beta != 0 else None, addend, out, *of_expression)
     key: Hashable
     try:
         key = (
-            getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, bias is None, out is None,
-            alpha != 0, activation, expression, out_dtype, kernel, config, batch_invariant, backend,
+            getattr(a, "shape", None), getattr(b, "shape", None), arrays[2] is None, addend is None, out is None,
+            alpha != 0, activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation, backend,
         )  # fmt: skip
         candidates = _plans.find(key, ())
     except (TypeError, RuntimeError):  # an unhashable value, or a tensor without a shape: planning decides about it
@@ -107,7 +126,8 @@ def matmul(
             return result
     made = plan(
         a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
-        epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, out=out, out_dtype=out_dtype,
+        epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a,
+        scale_b=scale_b, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
@@ -130,7 +150,8 @@ if hasattr(os, "register_at_fork"):
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    gate: str | None = None, outputs: Mapping[str, Any] | None = None, out: Any = None, out_dtype: Any = None,
+    gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
+    scale_b: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
     kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
     m: None = None,
@@ -139,7 +160,8 @@ def plan(
 def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
-    gate: str | None = None, outputs: Mapping[str, Any] | None = None, out: Any = None, out_dtype: Any = None,
+    gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
+    scale_b: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
     kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
@@ -157,6 +179,10 @@ def plan(
     operands: Mapping[str, Any] | None = None,
     gate: str | None = None,
     outputs: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -182,17 +208,20 @@ def plan(
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, outputs=outputs, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
+            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b,
+            fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
             batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
-    if type(batch_invariant) is not bool:
-        raise _not_bool(batch_invariant)
-    expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation)
+    for argument, value in (("batch_invariant", batch_invariant), ("fast_accumulation", fast_accumulation)):
+        if type(value) is not bool:
+            raise _not_bool(argument, value)
+    scaling = recipe, scale_a, scale_b
+    expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
+    if expression is not None:
+        bias = activation = None  # they are in it
     call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
-    options = (
-        None if expression is not None else activation, expression, out_dtype, kernel, config, batch_invariant,
-    )  # fmt: skip
+    options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
     member = family = None
     if m is None and not tune:
         member = Member.of(call, (scale != 0, *options, backend))
@@ -205,10 +234,9 @@ def plan(
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
-        def request_of(
-            a: Any, b: Any, c: Any, *, bias: Any, operands: Any, outputs: Any, out: Any, stream: Any
-        ) -> Request:
-            arrays = (a, b, c if addend_scale else None, bias, out, *reordered(expression, operands, outputs))
+        def request_of(a: Any, b: Any, c: Any, *, bias: Any, named: NamedArrays, out: Any, stream: Any) -> Request:
+            bias, of_call = in_order(expression, bias, named)
+            arrays = (a, b, c if addend_scale else None, bias, out, *of_call)
             return _request(Arrays.of(arrays, expression), scale, addend_scale, *options, request.backend, stream)
 
         return range_plan_of(request, rows, request_of)
@@ -223,18 +251,25 @@ def plan(
 
 
 def _expression(
-    epilogue: Any, operands: Any, gate: Any, outputs: Any, c: Any, beta: Any, bias: Any, activation: Any
-) -> tuple[Expression | None, tuple[Any, ...]]:
-    """The expression of a call with its arrays, if it has one."""
-    if epilogue is None and operands is None and gate is None and outputs is None:
+    epilogue: Any, operands: Any, gate: Any, outputs: Any, c: Any, beta: Any, bias: Any, activation: Any,
+    scaling: tuple[Any, Any, Any],
+) -> tuple[Expression | None, tuple[Any, ...]]:  # fmt: skip
+    """The expression of a call with its arrays, if it has one; `scaling`: the recipe and the scales."""
+    if (
+        epilogue is None
+        and operands is None
+        and gate is None
+        and outputs is None
+        and not any(each is not None for each in scaling)
+    ):
         return None, ()
     from tilewright.planner.expressions import expression_of  # most products have none
 
-    return expression_of(epilogue, operands, gate, outputs, activation, c=c, beta=beta, bias=bias)
+    return expression_of(epilogue, operands, gate, outputs, activation, Scaling(*scaling), c=c, beta=beta, bias=bias)
 
 
-def _not_bool(batch_invariant: object) -> ArgumentTypeError:
-    return ArgumentTypeError(f"batch_invariant={batch_invariant!r} is not a bool: pass True or False")
+def _not_bool(argument: str, value: object) -> ArgumentTypeError:
+    return ArgumentTypeError(f"{argument}={value!r} is not a bool: pass True or False")
 
 
 def _call(
@@ -257,15 +292,16 @@ def _request(
     kernel: str,
     config: Any,
     batch_invariant: bool,
+    fast_accumulation: bool,
     backend: str | Backend,
     stream: Any,
 ) -> Request:
-    operands = operands_of(call, out_dtype, None if expression is None else expression.gate)
+    operands = operands_of(call, out_dtype, expression)
     chosen = backend_for(backend, operands["a"].device)
     check_names(kernel, config)
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
-        stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant,
+        stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant, fast_accumulation=fast_accumulation,
     )  # fmt: skip
 
 

@@ -20,6 +20,25 @@ struct fp16 {
   uint16_t bits;
 };
 
+// Numbers of 8 bits, which tensor cores multiply.
+struct fp8_e4m3 {
+  uint8_t bits;
+};
+
+struct fp8_e5m2 {
+  uint8_t bits;
+};
+
+struct int8 {
+  uint8_t bits;
+};
+
+template <class First, class Second>
+constexpr bool same = false;
+
+template <class Type>
+constexpr bool same<Type, Type> = true;
+
 __device__ __forceinline__ float to_float(float value) { return value; }
 
 __device__ __forceinline__ float to_float(bf16 value) {
@@ -84,6 +103,11 @@ struct PairWord<float> {
   using type = float2;
 };
 
+template <>
+struct PairWord<int32_t> {
+  using type = int2;
+};
+
 template <class Element>
 __device__ __forceinline__ typename PairWord<Element>::type word_of(float first, float second) {
   if constexpr (sizeof(Element) == 2) {
@@ -91,6 +115,23 @@ __device__ __forceinline__ typename PairWord<Element>::type word_of(float first,
   } else {
     return make_float2(first, second);
   }
+}
+
+// Whole numbers are stored as they are.
+template <class Element>
+__device__ __forceinline__ int2 word_of(int32_t first, int32_t second) {
+  return make_int2(first, second);
+}
+
+// An element of a value: rounded, or a whole number as it is.
+template <class Element>
+__device__ __forceinline__ Element element_of(float value) {
+  return from_float<Element>(value);
+}
+
+template <class Element>
+__device__ __forceinline__ int32_t element_of(int32_t value) {
+  return value;
 }
 
 __device__ __forceinline__ constexpr int64_t ceil_div(int64_t a, int64_t b) {

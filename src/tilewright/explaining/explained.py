@@ -55,7 +55,7 @@ def explain(
     scale, addend_scale = scalars(c, alpha, beta)
     arrays = (a, b, c if addend_scale != 0 else None, bias, out, *of_expression)
     found = _operands(operand_names(expression), arrays)
-    given = with_result(found, out_dtype, None if expression is None else expression.gate)
+    given = with_result(found, out_dtype, expression)
     problem = bind(
         given, activation=None if expression else activation, expression=expression, multiplies=scale != 0
     ).problem._replace(batch_invariant=batch_invariant)

@@ -16,6 +16,7 @@ from tilewright.expression.tree import (
     COMPARISONS,
     FUNCTIONS,
     OPERATIONS,
+    SCALES,
     Expression,
     Name,
     Node,
@@ -79,6 +80,11 @@ def check_name(name: object, sums: Collection[str]) -> None:
     """Raise an error if an operand cannot be called so in an expression over these sums."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
+    if name in SCALES:
+        raise ArgumentValueError(
+            f"operands has the name {name!r}, which is an argument of its own: pass recipe= and {name}=, or take "
+            f"another name"
+        )
     if not _NAME.fullmatch(name) or name in sums or name in FUNCTIONS or iskeyword(name):
         raise ArgumentValueError(
             f"operands has the name {name!r}: take another, of at most {_LONGEST_NAME} letters, digits and _; "

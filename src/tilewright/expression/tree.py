@@ -13,6 +13,10 @@ OUTPUTS = ("acc", "amax", "column_sums")
 """What an epilogue may write besides out: the sums, the largest magnitude of the results, and their sums over rows."""
 
 
+SCALES = ("scale_a", "scale_b")
+"""The operands that scale sums before an expression reads them; those that it names itself are called otherwise."""
+
+
 def sums_of(gate: str | None) -> tuple[str, ...]:
     """The names of alpha times the sum, or of its pairs."""
     return ("acc",) if gate is None else ("x", "y")
@@ -83,14 +87,16 @@ Node: TypeAlias = Number | Name | Operation
 class Expression(NamedTuple):
     """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
 
-    operands: the names that it reads besides the sums, in the order of the text. gate: one of GATES, or None.
-    outputs: of OUTPUTS, in that order.
+    operands: the names that it reads besides the sums, in the order of the text, behind SCALES if sums are scaled.
+    gate: one of GATES, or None. outputs: of OUTPUTS, in that order. recipe: what of a and b each scale is for, or None
+    if sums are not scaled.
     """
 
     root: Node
     operands: tuple[str, ...]
     gate: str | None = None
     outputs: tuple[str, ...] = ()
+    recipe: str | None = None
 
     def __str__(self) -> str:
         return spelled(self.root)
@@ -99,6 +105,16 @@ class Expression(NamedTuple):
     def sums(self) -> tuple[str, ...]:
         """The names of the sums."""
         return sums_of(self.gate)
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The operands that scale the sums."""
+        return () if self.recipe is None else SCALES
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The operands that the text names."""
+        return self.operands[len(self.scales) :]
 
     @property
     def operations(self) -> int:

@@ -41,8 +41,12 @@ class EpilogueConstants(NamedTuple):
         # Of neighbors by turns, a thread makes single columns.
         halves = halves and epilogue.is_stacked
         columns = problem.columns if epilogue.expression.gate is None or halves else 1
-        rows = tuple(OperandRow.of(matrix, columns) for matrix in epilogue.operands)
         of_sums = columns if epilogue.is_stacked else problem.n
+        scales = len(epilogue.expression.scales)
+        rows = tuple(
+            OperandRow.of(matrix, of_sums if number < scales else columns)
+            for number, matrix in enumerate(epilogue.operands)
+        )
         written = zip(epilogue.expression.outputs, epilogue.outputs, strict=True)
         outputs = tuple(
             OperandRow.of(matrix, of_sums) if name == "acc" else OperandRow(matrix.dtype, 0, False)
@@ -150,7 +154,9 @@ class ExpressionConstants(NamedTuple):
     @property
     def definition(self) -> str:
         """The struct that cuda/epilogue/expression.cuh describes."""
-        names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.operands}
+        names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.named}
+        scales = len(self.expression.scales)
+        rows = [f"OperandRow{row.cuda}" for row in self.rows]
         formal = ", ".join(f"float {name}" for name in names.values())
         written = {
             "acc": "using Sums = SumsRow{};",
@@ -158,13 +164,15 @@ class ExpressionConstants(NamedTuple):
             "column_sums": "static constexpr bool sums_columns = true;",
         }
         named = zip(self.expression.outputs, self.outputs, strict=True)
-        outputs = "".join(f"  {written[name].format(row.cuda)}\n" for name, row in named)
+        defined = "".join(f"  {written[name].format(row.cuda)}\n" for name, row in named)
+        if scales:
+            defined = f"  using Scales = OperandRows<{', '.join(rows[:scales])}>;\n{defined}"
         return f"""\
 // {self.expression}
 struct {_STRUCT} : ExpressionDefaults {{
   using Output = {self.out.cuda};
-  using Operands = OperandRows<{", ".join(f"OperandRow{row.cuda}" for row in self.rows)}>;
-{outputs}
+  using Operands = OperandRows<{", ".join(rows[scales:])}>;
+{defined}
   static __device__ __forceinline__ float apply({formal}) {{
     return {self.expression.cuda(names)};
   }}

@@ -1,11 +1,11 @@
-"""Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; bf16 and fp16, every shape, stride and alignment."""
+"""Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; types of 2 bytes and 1, every shape and stride."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tilewright.dtypes import DType, bf16, fp16
+from tilewright.dtypes import FP8, DType, bf16, fp16, int8
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, oversized
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, copy_bytes
+from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 
@@ -15,7 +15,8 @@ class MmaConfig:
     """The Config of `mma`.
 
     A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a ring
-    of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows.
+    of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows. `tile_k` is 32 or 64 for elements of 2
+    bytes, and 64 or 128 for those of 1.
     """
 
     tile_m: int = 128
@@ -37,19 +38,34 @@ class MmaConfig:
         return 2 * self.stages * (self.tile_m + self.tile_n) * self.tile_k
 
 
-_GATHER_SECONDS = {2: 0.9e-6, 4: 0.9e-6, 8: 0.37e-6}
-"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy, measured on an H200."""
+_GATHER_SECONDS = {1: 0.9e-6, 2: 0.9e-6, 4: 0.9e-6, 8: 0.37e-6}
+"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy, measured on an H200 with
+elements of 2 bytes; for elements of 1 byte it is a guess."""
 
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
 _NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
 
+_PAIRS = {(bf16, bf16), (fp16, fp16), (int8, int8), *((a, b) for a in FP8 for b in FP8)}
+"""The types of a and b."""
+
+_STEP_BYTES = 32
+"""Of k, in one mma."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MmaConstants(TiledConstants):
-    """The TiledConstants of `mma`, with the ring, the warps' blocks and the width of asynchronous copies."""
+    """The TiledConstants of `mma`, with the ring, the warps' blocks and the width of asynchronous copies.
+
+    k_step: the extent of an mma along k. a_down, b_down: whether neighboring threads load from neighboring rows or
+    columns, where these are what is contiguous, and elements are loaded one by one.
+    """
 
     Input: DType
+    InputB: DType
+    k_step: int
+    a_down: bool
+    b_down: bool
     stages: int
     warps_m: int
     warps_n: int
@@ -60,15 +76,22 @@ class MmaConstants(TiledConstants):
 
 
 class MmaKernel(TiledKernel):
-    """The fallback kernel for every product of 2-byte floats, with any strides and alignment."""
+    """The fallback kernel for every product of elements of 2 bytes or 1, with any strides and alignment.
+
+    Tiles of 1-byte elements are K-major in shared memory, since ldmatrix transposes pairs of bytes. Operands that are
+    stored otherwise are loaded element by element.
+    """
 
     name = "mma"
     unit = "mma"
-    summary = "mma.sync tensor cores behind a cp.async pipeline; bf16 and fp16, every shape, stride and alignment"
+    summary = "mma.sync tensor cores behind a cp.async pipeline; all but fp32, every shape, stride and alignment"
     config_type = MmaConfig
     header = "kernels/mma.cuh"
     rules = (
-        ("tile_k == 32 or tile_k == 64", "k steps of 16 come in pairs, and rows of 64 or 128 bytes are swizzled"),
+        (
+            "tile_k == 2 * k_step or tile_k == 4 * k_step",
+            "k steps of 32 bytes come in pairs, and rows of 64 or 128 bytes are swizzled",
+        ),
         ("stages >= 3", "elements that cross registers are stored behind one barrier and read behind the next"),
         ("warps_m >= 1 and warps_n >= 1 and threads <= 1024", "a CTA has 1 to 32 warps"),
         (
@@ -91,53 +114,83 @@ class MmaKernel(TiledKernel):
         ("threads % a_threads_per_row == 0", "all threads together copy whole rows of A's tile"),
         ("threads % b_threads_per_row == 0", "all threads together copy whole rows of B's tile"),
         (
-            "tile_m * 16 % (threads * a_copy_elements) == 0",
+            "tile_m * k_step % (threads * a_copy_elements) == 0",
             "every thread has the same part in what is copied of A in one k step: take fewer warps or a larger tile_m",
         ),
         (
-            "tile_n * 16 % (threads * b_copy_elements) == 0",
+            "tile_n * k_step % (threads * b_copy_elements) == 0",
             "every thread has the same part in what is copied of B in one k step: take fewer warps or a larger tile_n",
         ),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
-        """The reason why `mma` does not take the problem: its dtypes, or a GPU before sm_80."""
+        """The reason why `mma` does not take the problem: its dtypes, its scales, its k, or the GPU."""
         a, b = problem.a.dtype, problem.b.dtype
-        if a != b or a not in (bf16, fp16):
-            return Refusal(f"mma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
+        if (a, b) not in _PAIRS:
+            return Refusal(f"mma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
+        if a in FP8 and hardware.capability < 89:
+            return Refusal(
+                f"mma needs tensor cores for fp8, sm_89 or later, and {hardware.name} is {hardware.arch}: convert a "
+                f"and b to fp16"
+            )
         if hardware.capability < 80:
             return Refusal(
                 f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem)
+        return scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem)
+
+    def features(self, problem: Problem) -> TiledFeatures:
+        """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""
+        features = super().features(problem)
+        if problem.a.dtype.nbytes > 1:
+            return features
+        a_bytes = features.a_copy_bytes if features.a_k_major and features.a_copy_bytes >= 4 else 1
+        b_bytes = features.b_copy_bytes if features.b_k_major and features.b_copy_bytes >= 4 else 1
+        return features._replace(a_copy_bytes=a_bytes, b_copy_bytes=b_bytes)
 
     def offered(self, problem: Problem) -> tuple[MmaConfig, ...]:
         """A Config for each tile size that suits the problem's alignment."""
-        narrow = min(copy_bytes(problem.a), copy_bytes(problem.b)) < 8
-        return _NARROW_COPIES if narrow else _VECTOR_COPIES
+        features = self.features(problem)
+        configs = _NARROW_COPIES if min(features.a_copy_bytes, features.b_copy_bytes) < 8 else _VECTOR_COPIES
+        return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
     def predict(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config, or what gathering elements of narrow copies takes at least."""
         predicted = super().predict(config, problem, hardware, power)
-        narrowest = min(copy_bytes(problem.a), copy_bytes(problem.b))
+        features = self.features(problem)
+        narrowest = min(features.a_copy_bytes, features.b_copy_bytes)
         if narrowest == 16:
             return predicted
         per_sm = max(1.0, predicted.tile_count / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
         gathering = _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
         return predicted._replace(seconds=max(predicted.seconds, 2.2e-6 + gathering))
 
-    def copy_elements(self, nbytes: int) -> int:
+    def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""
-        return 8 if nbytes == 2 else nbytes // 2
+        return (16 if nbytes == dtype.nbytes else nbytes) // dtype.nbytes
 
     def derive(self, config: MmaConfig, features: TiledFeatures) -> MmaConstants:
         """The Constants of a Config for problems with these features."""
+        nbytes = features.Input.nbytes
+        walked = self.walked(config, features)
+        if nbytes == 1:
+            kept = features._replace(a_k_major=True, b_k_major=True)  # in shared memory
+            walked = self.walked(config, kept) | {"smem_bytes": config.smem_bytes // 2}
         return MmaConstants(
-            **self.walked(config, features),
+            **walked,
             Input=features.Input,
+            InputB=features.InputB,
+            k_step=_STEP_BYTES // nbytes,
+            a_down=nbytes == 1 and not features.a_k_major,
+            b_down=nbytes == 1 and not features.b_k_major,
             warp_m=config.tile_m // max(config.warps_m, 1),
             warp_n=config.tile_n // max(config.warps_n, 1),
             a_copy_bytes=features.a_copy_bytes,
             b_copy_bytes=features.b_copy_bytes,
         )
+
+
+def _of_bytes(config: MmaConfig) -> MmaConfig:
+    """The Config for elements of 1 byte that moves as many bytes."""
+    return replace(config, tile_k=2 * config.tile_k)

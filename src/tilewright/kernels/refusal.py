@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from tilewright.problem import MAX_BATCH_DIMS, Problem
+from tilewright.dtypes import int8
+from tilewright.problem import MAX_BATCH_DIMS, Problem, cuts_k
 from tilewright.rounding import ceil_div
 
 
@@ -25,6 +26,30 @@ def column_sums_refused(problem: Problem, kernel: str) -> Refusal | None:
     """The reason why a kernel whose threads have no groups of rows sums no columns; None if none are asked for."""
     if problem.epilogue.sums_columns:
         return Refusal(f"{kernel} leaves no 16 rows to one warp, whose columns could be summed")
+    return None
+
+
+MOST_PRODUCTS = 2**31 // 128**2 - 1
+"""How many products of int8 a sum in int32 holds, whatever they are."""
+
+
+def overflowing(problem: Problem) -> Refusal | None:
+    """The reason why sums in int32 may overflow; None if they cannot."""
+    if problem.a.dtype is int8 and problem.k > MOST_PRODUCTS:
+        return Refusal(
+            f"k is {problem.k}, and sums of more than {MOST_PRODUCTS} products of int8 may overflow int32: split k, "
+            f"and add the results"
+        )
+    return None
+
+
+def scaled_blocks_refused(problem: Problem, kernel: str) -> Refusal | None:
+    """The reason why a kernel that sums all of k at once takes no scales of blocks; None if there are none."""
+    if cuts_k(problem.recipe):
+        return Refusal(
+            f"{kernel} scales whole sums, and recipe={problem.recipe!r} has scales that change along k: use 'row' or "
+            f"'tensor'"
+        )
     return None
 
 

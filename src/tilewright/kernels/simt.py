@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tilewright.dtypes import fp32
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
@@ -123,7 +123,7 @@ class SimtKernel(TiledKernel):
         """A Config for each tile size."""
         return _CANDIDATES
 
-    def copy_elements(self, nbytes: int) -> int:
+    def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """Four if 16 bytes are aligned, else one."""
         return 4 if nbytes == 16 else 1
 

@@ -50,6 +50,7 @@ class TiledFeatures(NamedTuple):
 
     layout: str
     Input: DType
+    InputB: DType
     a_k_major: bool
     a_copy_bytes: int
     b_k_major: bool
@@ -61,7 +62,7 @@ class TiledKernel(Kernel):
     """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as they are stored."""
 
     @abstractmethod
-    def copy_elements(self, nbytes: int) -> int:
+    def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of A or B in one copy, if `nbytes` bytes are aligned everywhere."""
 
     def features(self, problem: Problem) -> TiledFeatures:
@@ -71,11 +72,13 @@ class TiledKernel(Kernel):
         a_k_major, b_k_major = a.is_row_major, not b.is_row_major
         apart = problem.epilogue.is_stacked and not b_k_major  # neighbors in a tile are no neighbors in memory
         b_bytes = b.dtype.nbytes if apart else copy_bytes(b)
-        return TiledFeatures(problem.layout, a.dtype, a_k_major, copy_bytes(a), b_k_major, b_bytes, epilogue)
+        kinds = a.dtype, b.dtype
+        return TiledFeatures(problem.layout, *kinds, a_k_major, copy_bytes(a), b_k_major, b_bytes, epilogue)
 
     def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
         """The fields of TiledConstants and of the Config, by name."""
-        a_elements, b_elements = map(self.copy_elements, (features.a_copy_bytes, features.b_copy_bytes))
+        a_elements = self.copy_elements(features.a_copy_bytes, features.Input)
+        b_elements = self.copy_elements(features.b_copy_bytes, features.InputB)
         return values_of(config) | {
             "threads": config.threads,
             "smem_bytes": config.smem_bytes,

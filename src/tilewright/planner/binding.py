@@ -1,13 +1,15 @@
 """From the operands of a call to its Problem: broadcasting, merging of dimensions, orientation, checks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
-from tilewright.dtypes import FLOATS, PRODUCTS, DType, fp32
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.dtypes import PRODUCTS, fp32
+from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.expression.tree import Expression
 from tilewright.operand import HOST, Operand
+from tilewright.planner.element_types import check_dtypes, use_of
+from tilewright.planner.scaling import check_scales, over_sums
 from tilewright.problem import (
     ACTIVATIONS,
     ADDENDS,
@@ -16,6 +18,7 @@ from tilewright.problem import (
     Epilogue,
     Matrix,
     Problem,
+    cuts_k,
     key_of,
     output_key,
 )
@@ -80,6 +83,7 @@ def bind(
     gate = None if expression is None else expression.gate
     shape = result_shape(a, b, gate)
     _check(operands, shape, activation, expression)
+    scales = () if expression is None else expression.scales
     of_expression = () if expression is None else tuple(map(key_of, expression.operands))
     outputs = () if expression is None else tuple(map(output_key, expression.outputs))
     views = {
@@ -94,6 +98,8 @@ def bind(
             elif name == output_key("column_sums"):
                 along = view.strides if len(b.shape) > 1 else (0,) * min(1, len(shape))
                 view = view._replace(shape=shape, strides=(0,) * (len(shape) - len(along)) + along)
+            elif expression is not None and expression.recipe is not None and name in scales:
+                view = over_sums(view, expression.recipe, result_shape(a, b))
             elif name not in outputs:
                 view = _broadcast(view, shape, name, expression)
             if len(b.shape) == 1:
@@ -138,6 +144,7 @@ def _plain(operands: Mapping[str, Operand], activation: str | None) -> Problem |
     (m, k), (k_b, n), (row_stride, column_stride) = a.shape, b.shape, out.strides
     fits = k == k_b and out.shape == (m, n) and m > 1 and n > 1 and k > 1
     alike = out.dtype in PRODUCTS.get((a.dtype, b.dtype), ()) and a.device == b.device == out.device
+    alike = alike and (activation is None or out.dtype.kind == "float")
     row_major = column_stride == 1 and row_stride >= n
     if not (fits and alike and row_major and out.writable and _is_known(activation)):
         return None
@@ -166,46 +173,23 @@ def _check(
     operands: Mapping[str, Operand], shape: tuple[int, ...], activation: str | None, expression: Expression | None
 ) -> None:
     a, b, out = operands["a"], operands["b"], operands["out"]
-    _check_dtypes(operands, expression)
+    check_dtypes(operands, activation, expression)
     check_activation(activation)
     for name, operand in operands.items():
         if operand.device != a.device:
             raise ArgumentValueError(
                 f"{name} is on {_place(operand)} and a on {_place(a)}: all operands must be on one device; move {name}"
-                f"{_use_of(name, expression)}"
+                f"{use_of(name, expression)}"
             )
     if out.shape != shape:
         raise ArgumentValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
     if expression is not None:
+        if expression.recipe is not None:
+            check_scales(operands, expression.recipe)
         _check_outputs(operands, result_shape(a, b), expression)
     for written in WRITTEN if expression else ("out",):
         if written in operands:
             _check_written(written, operands, expression)
-
-
-def _check_dtypes(operands: Mapping[str, Operand], expression: Expression | None) -> None:
-    """Raise a TypeError unless a, b and out are of PRODUCTS, and what the epilogue reads or writes is a float."""
-    a, b, out = (operands[name].dtype for name in ("a", "b", "out"))
-    if (a, b) not in PRODUCTS:
-        if a not in (partners := [first for first, _ in PRODUCTS]):
-            raise ArgumentTypeError(f"a is {a}, which is not multiplied: convert it to one of {_listed(partners)}")
-        fitting = [second for first, second in PRODUCTS if first is a]
-        rule = "both must have one dtype" if len(fitting) == 1 else f"beside this a, b must be {_listed(fitting)}"
-        raise ArgumentTypeError(f"a is {a} and b is {b}: {rule}; convert one of them")
-    if out not in (outs := PRODUCTS[a, b]):
-        raise ArgumentTypeError(f"out is {out}, and a product of {a} by {b} is not stored so: take {_listed(outs)}")
-    for name, operand in operands.items():
-        if name not in ("a", "b", "out") and operand.dtype not in FLOATS:
-            raise ArgumentTypeError(
-                f"{name} is {operand.dtype}, and an epilogue computes with {_listed(FLOATS)}: convert it"
-                f"{_use_of(name, expression)}"
-            )
-
-
-def _listed(kinds: Iterable[DType]) -> str:
-    """The names of types, each once."""
-    *others, last = dict.fromkeys(kind.name for kind in kinds)
-    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _check_outputs(operands: Mapping[str, Operand], shape: tuple[int, ...], expression: Expression) -> None:
@@ -250,7 +234,7 @@ def _check_written(written: str, operands: Mapping[str, Operand], expression: Ex
             raise ArgumentValueError(
                 f"{written} shares memory with {name}: the kernel would read what it has overwritten; pass another "
                 f"{written} (only c may be out itself, with the same shape, strides and dtype)"
-                f"{_use_of(name, expression)}"
+                f"{use_of(name, expression)}"
             )
 
 
@@ -280,26 +264,13 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str, expression: 
     if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
         raise ArgumentValueError(
             f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
-            f"dimension must be 1 or match, counted from the last{_use_of(name, expression)}"
+            f"dimension must be 1 or match, counted from the last{use_of(name, expression)}"
         )
     kept = (
         stride if extent == wanted else 0
         for extent, stride, wanted in zip(operand.shape, operand.strides, shape[missing:], strict=True)
     )
     return operand._replace(shape=shape, strides=(0,) * missing + tuple(kept))
-
-
-def _use_of(name: str, expression: Expression | None) -> str:
-    """Where an expression uses the operand, on lines of their own; nothing for operands of other kinds."""
-    if expression is not None:
-        from tilewright.expression.grammar import (
-            place_of,  # it imports Python's parser, which other products do not need
-        )
-
-        for operand in expression.operands:
-            if key_of(operand) == name:
-                return f"\n{place_of(str(expression), operand)}"
-    return ""
 
 
 def _with_axis(operand: Operand, axis: int) -> Operand:
@@ -341,6 +312,8 @@ def _merge_batch(problem: Problem) -> Problem:
 def _fold_batch_into_rows(problem: Problem) -> Problem:
     """Turn (batch, m, k) @ (k, n) into one product of batch * m rows if memory allows: the linear layer's case."""
     if not problem.batch or problem.b.batch_strides[-1] != 0:
+        return problem
+    if cuts_k(problem.recipe):  # rows of scales of b are not rows of the product
         return problem
     rows = {name: matrix for name, matrix in problem.operands() if name != "b"}
     if problem.m == 1:

@@ -2,14 +2,14 @@
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
-from tilewright.expression.tree import Expression
+from tilewright.expression.tree import SCALES, Expression
 from tilewright.operand import Signature
-from tilewright.problem import OPERANDS, operand_names
+from tilewright.problem import OPERANDS, Problem, operand_names
 
 _OPTIONAL = OPERANDS.index("c"), OPERANDS.index("out")
 """The first and the last position of operands that may be missing."""
@@ -40,11 +40,23 @@ class Arrays(NamedTuple):
         return cls(arrays, signatures, pointers, names)
 
 
-def reordered(expression: Expression | None, operands: Any, outputs: Any) -> tuple[Any, ...]:
-    """The arrays that a Plan with this expression is called with, in its order; a ValueError if others are given."""
+NamedArrays: TypeAlias = tuple[Any, Any, Any, Any]
+"""Of a Plan's call: operands, outputs, scale_a and scale_b, None for what is not given."""
+
+
+def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tuple[Any, tuple[Any, ...]]:
+    """The bias and the arrays of an expression in its order, as a Plan with this expression is called.
+
+    A bias beside scales is an operand of the expression. Raises a ValueError if others are given than it wants.
+    """
+    operands, outputs, *scales = named
+    if bias is not None and operands is None and expression is not None and expression.recipe is not None:
+        operands, bias = {"bias": bias}, None
+    given_scales = {name: array for name, array in zip(SCALES, scales, strict=True) if array is not None}
     arrays: list[Any] = []
-    for argument, mapping in (("operands", operands), ("outputs", outputs)):
-        wanted: tuple[str, ...] = () if expression is None else getattr(expression, argument)
+    arguments = (("scales", "scales", given_scales), ("operands", "named", operands), ("outputs", "outputs", outputs))
+    for argument, attribute, mapping in arguments:
+        wanted: tuple[str, ...] = () if expression is None else getattr(expression, attribute)
         given = () if mapping is None else tuple(mapping)
         if set(given) != set(wanted):
             raise ArgumentValueError(
@@ -52,7 +64,7 @@ def reordered(expression: Expression | None, operands: Any, outputs: Any) -> tup
                 f"{', '.join(map(str, given)) or 'none'}: pass exactly these, or make another plan"
             )
         arrays += [mapping[name] for name in wanted]
-    return tuple(arrays)
+    return bias, tuple(arrays)
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
@@ -69,6 +81,15 @@ def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:
     if type(alpha) is not float or alpha != 1.0:
         alpha = _fp32("alpha", alpha)
     return alpha, beta
+
+
+def check_alpha(problem: Problem, alpha: float) -> None:
+    """Raise a ValueError if alpha scales whole numbers, which are stored as they are."""
+    if problem.out.dtype.kind == "integer" and alpha not in (0.0, 1.0):
+        raise ArgumentValueError(
+            f"alpha={alpha} scales sums, and out is {problem.out.dtype}, which holds them as they are: leave it out, "
+            f"or take an out of fp32"
+        )
 
 
 def _fp32(name: str, value: Any) -> float:

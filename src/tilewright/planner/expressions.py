@@ -8,19 +8,22 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse, place_of
 from tilewright.expression.tree import GATES, OUTPUTS, Expression
 from tilewright.planner.binding import check_activation
+from tilewright.planner.scaling import NO_SCALING, Scaling
 
 _parsed = lru_cache(maxsize=1024)(parse)
 
 
 def expression_of(
-    epilogue: Any, operands: Any, gate: Any, outputs: Any, activation: Any, **absent: Any
+    epilogue: Any, operands: Any, gate: Any, outputs: Any, activation: Any, scaling: Scaling = NO_SCALING, **absent: Any
 ) -> tuple[Expression | None, tuple[Any, ...]]:
     """The Expression of `epilogue` and its arrays in its order, the outputs last; None and none if there is none.
 
-    A gate, and outputs, without an expression are those of the activation. absent: the arguments that an expression
-    replaces, by name. Raises what `parse` does, a TypeError if operands or outputs is no mapping, and a ValueError for
-    an unknown gate or output, if one of `absent` is given, or operands alone.
+    A gate, outputs and scales without an expression are those of the activation, to which scales leave a bias.
+    absent: the arguments that an expression replaces, by name. Raises what `parse` and `Scaling.check` do, a TypeError
+    if operands or outputs is no mapping, and a ValueError for an unknown gate or output, if one of `absent` is given,
+    or operands alone.
     """
+    scaling.check()
     operands, outputs = _mapping("operands", operands, "'bias': bias"), _mapping("outputs", outputs, "'acc': sums")
     if unknown := [name for name in outputs if name not in OUTPUTS]:
         raise ArgumentValueError(f"outputs has {unknown[0]!r}, which is unknown: use {', '.join(OUTPUTS)}")
@@ -30,12 +33,15 @@ def expression_of(
         raise ArgumentValueError(
             f"operands={list(operands)} are read by an expression, and there is none: pass epilogue="
         )
-    if epilogue is None and gate is None and not outputs:
+    if epilogue is None and gate is None and not outputs and scaling.recipe is None:
         return None, ()
-    given = "epilogue" if epilogue is not None else "outputs" if gate is None else "gate"
+    given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else "recipe"
     if epilogue is None:
         check_activation(activation)
-        epilogue = f"{activation or ''}(acc)" if gate is None else f"{activation or ''}(x) * y"
+        sums = "acc"
+        if given == "recipe" and absent["bias"] is not None:
+            sums, operands = "acc + bias", {"bias": absent.pop("bias")}
+        epilogue = f"{activation or ''}({sums})" if gate is None else f"{activation or ''}(x) * y"
     else:
         absent["activation"] = activation
     for name, value in absent.items():
@@ -54,7 +60,8 @@ def expression_of(
                 f"\n{place_of(str(expression), name)}"
             )
     read = (operands[name] for name in expression.operands)
-    return expression, (*read, *(outputs[name] for name in expression.outputs))
+    expression = expression._replace(operands=(*scaling.names, *expression.operands), recipe=scaling.recipe)
+    return expression, (*scaling.arrays, *read, *(outputs[name] for name in expression.outputs))
 
 
 def _mapping(argument: str, value: Any, example: str) -> Mapping[str, Any]:

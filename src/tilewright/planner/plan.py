@@ -9,12 +9,14 @@ from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression.tree import SCALES
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.binding import Binding, bind
-from tilewright.planner.call_arguments import reordered, scalars, stream_handle
+from tilewright.planner.call_arguments import NamedArrays, check_alpha, in_order, scalars, stream_handle
 from tilewright.planner.choose import Choice
 from tilewright.planner.direct_call import DirectCall, direct_call
+from tilewright.planner.scaling import check_values
 from tilewright.planner.slots import OUT, C, Reader, Slot, reader, with_out
 from tilewright.problem import EXCHANGED, OPERANDS, operand_names, output_key
 
@@ -93,6 +95,9 @@ class Plan:
             self._calls_to_direct = -1  # never
         c_forms = [(slot.shape, slot.strides, slot.dtype) for slot in slots if slot.position == C]
         self._c_may_be_out = c_forms == [self._out_form]
+        on_host = (slot.position for slot in slots if slot.device == HOST)
+        self._scales = tuple(position for position in on_host if self._names[position] in SCALES)
+        self._is_checked = bool(self._scales) or self._out_form[2].kind == "integer"
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -121,6 +126,8 @@ class Plan:
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -134,13 +141,15 @@ class Plan:
         """
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
-                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
-            )
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
+                scale_b=scale_b, out=out, stream=stream,
+            )  # fmt: skip
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None and operands is None
+        plain = plain and scale_a is scale_b is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
-        return self._call((a, b, c, bias, out), (operands, outputs), alpha, beta, stream)[0]
+        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b), alpha, beta, stream)[0]
 
     def counted(
         self,
@@ -154,10 +163,12 @@ class Plan:
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
         """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
-        return self._call((a, b, c, bias, out), (operands, outputs), alpha, beta, None)
+        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b), alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
         """Call with arrays in the order of `operand_names`; c is None if beta is 0. Returns None if they do not fit.
@@ -173,15 +184,13 @@ class Plan:
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
     def _call(
-        self, arrays: tuple[Any, ...], named: tuple[Any, Any], alpha: float | None, beta: float | None, stream: Any
+        self, arrays: tuple[Any, ...], named: NamedArrays, alpha: float | None, beta: float | None, stream: Any
     ) -> tuple[Any, Any]:
-        """Check a call's arrays and scalars, and launch; returns out and the counters.
-
-        named: the operands and the outputs of the expression.
-        """
+        """Check a call's arrays and scalars, and launch; returns out and the counters."""
         c, expression = arrays[C], self.problem.epilogue.expression
-        if expression is not None or named != (None, None):
-            arrays = (*arrays, *reordered(expression, *named))
+        if expression is not None or any(each is not None for each in named):
+            bias, of_expression = in_order(expression, arrays[C + 1], named)
+            arrays = (*arrays[: C + 1], bias, arrays[OUT], *of_expression)
         if alpha is None:
             alpha = self.alpha
         if beta is None and c is not None:
@@ -214,6 +223,9 @@ class Plan:
             pointers[OUT] = self._address(out)
         if pointers != self._disjoint:
             self.check_overlap(arrays, pointers)
+        if self._is_checked:
+            check_alpha(self.problem, alpha)
+            check_values({self._names[position]: arrays[position] for position in self._scales})
         if self._executable is None and not self._cleared:
             return out, None
         counters = None

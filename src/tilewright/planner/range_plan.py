@@ -55,27 +55,32 @@ class RangePlan:
         beta: float | None = None,
         operands: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
+        scale_a: Any = None,
+        scale_b: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
         """Multiply, as a Plan for a's number of rows does; raises what it raises, and a ValueError for other rows."""
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
-                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
-            )
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
+                scale_b=scale_b, out=out, stream=stream,
+            )  # fmt: skip
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
         plan = self._plans.get(rows)
         if plan is None:
             if rows not in self.rows:
                 self._refuse(a)
-            plan = self._make(rows, a, b, c, bias=bias, operands=operands, outputs=outputs, out=out, stream=stream)
+            named = operands, outputs, scale_a, scale_b
+            plan = self._make(rows, a, b, c, bias=bias, named=named, out=out, stream=stream)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             self._plans[rows] = plan
         return plan(
-            a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, out=out, stream=stream
-        )
+            a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
+            scale_b=scale_b, out=out, stream=stream,
+        )  # fmt: skip
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""
@@ -159,11 +164,13 @@ def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, mul
         imagined = {
             name: _resized(operand, m, number, index)
             for index, (name, operand) in enumerate(operands.items(), 1)
-            if name != "b"
+            if name not in ("b", "scale_b")
         }
         imagined["b"] = operands["b"]._replace(pointer=16 + operands["b"].pointer % 16)
+        if "scale_b" in operands:
+            imagined["scale_b"] = operands["scale_b"]._replace(pointer=_APART // 2)
         bound = bind(imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies)
-        yield bound.problem._replace(batch_invariant=like.batch_invariant)
+        yield bound.problem._replace(batch_invariant=like.batch_invariant, fast_accumulation=like.fast_accumulation)
 
 
 def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:

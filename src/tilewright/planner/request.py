@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 from tilewright import dtypes
 from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
-from tilewright.errors import ArgumentTypeError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import Expression
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import Binding, bind, result_shape
-from tilewright.planner.call_arguments import Arrays, stream_handle
-from tilewright.problem import Problem
+from tilewright.planner.call_arguments import Arrays, check_alpha, stream_handle
+from tilewright.problem import Problem, cuts_k
 
 
-def operands_of(call: Arrays, out_dtype: Any, gate: str | None = None) -> dict[str, Operand]:
+def operands_of(call: Arrays, out_dtype: Any, expression: Expression | None = None) -> dict[str, Operand]:
     """The Operands of a call's arrays; without an out, one that has no memory yet, with a gate of half the columns.
 
     Raises a TypeError if out's dtype is not `out_dtype`, and what `adopt` raises.
@@ -23,16 +23,19 @@ def operands_of(call: Arrays, out_dtype: Any, gate: str | None = None) -> dict[s
         for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True)
         if array is not None
     }
-    return with_result(operands, out_dtype, gate)
+    return with_result(operands, out_dtype, expression)
 
 
-def with_result(operands: dict[str, Operand], out_dtype: Any, gate: str | None = None) -> dict[str, Operand]:
+def with_result(
+    operands: dict[str, Operand], out_dtype: Any, expression: Expression | None = None
+) -> dict[str, Operand]:
     """These Operands with an out, if there was none; raises as `operands_of` does."""
     wanted = None if out_dtype is None else dtypes.parse(out_dtype, "out_dtype")
     a, b = operands["a"], operands["b"]
     if "out" not in operands:
-        shape = result_shape(a, b, gate)
-        dtype = wanted or dtypes.PRODUCTS.get((a.dtype, b.dtype), (a.dtype,))[0]
+        shape = result_shape(a, b, None if expression is None else expression.gate)
+        scaled = expression is not None and expression.recipe is not None
+        dtype = wanted or next(iter(dtypes.results(a.dtype, b.dtype, scaled=scaled)), a.dtype)
         operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, a.device, True, None)
     elif wanted is not None and operands["out"].dtype != wanted:
         raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
@@ -70,11 +73,15 @@ class Request(NamedTuple):
         alpha: float,
         beta: float | None,
         batch_invariant: bool,
+        fast_accumulation: bool = False,
     ) -> "Request":
         """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
+        _check_fast_accumulation(fast_accumulation, operands["a"].dtype, expression)
         binding = bind(operands, activation=activation, expression=expression, multiplies=alpha != 0)
-        if batch_invariant:
-            binding = binding._replace(problem=binding.problem._replace(batch_invariant=True))
+        if batch_invariant or fast_accumulation:
+            problem = binding.problem._replace(batch_invariant=batch_invariant, fast_accumulation=fast_accumulation)
+            binding = binding._replace(problem=problem)
+        check_alpha(binding.problem, alpha)
         if stream is not None:
             stream_handle(stream, backend)
         return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)
@@ -92,3 +99,17 @@ class Request(NamedTuple):
         else:
             handle = stream_handle(self.stream, self.backend)
         return self.backend.is_capturing(handle)
+
+
+def _check_fast_accumulation(wanted: bool, dtype: dtypes.DType, expression: Expression | None) -> None:
+    """Raise an error if sums were to stay in the tensor cores, and they cannot."""
+    if wanted and dtype not in dtypes.FP8:
+        raise ArgumentTypeError(
+            f"fast_accumulation=True is for sums of fp8, and a is {dtype}: leave it out, since nothing is cut there"
+        )
+    recipe = None if expression is None else expression.recipe
+    if wanted and cuts_k(recipe):
+        raise ArgumentValueError(
+            f"fast_accumulation=True leaves sums in the tensor cores, and recipe={recipe!r} scales parts of them: "
+            f"leave it out"
+        )

@@ -68,16 +68,27 @@ struct EpilogueRow {
     return float2{};
   }
 
+  // The same of sums of whole numbers, which are stored as they are or finished as fp32.
+  __device__ __forceinline__ float2 store_pair(int32_t first, int32_t second, int column) const {
+    if constexpr (!same<Output, int32_t>) {
+      return store_pair(__int2float_rn(first), __int2float_rn(second), column);
+    } else if (column < parameters.n) {
+      put_pair(first, second, column, column + 1 < parameters.n);
+    }
+    return float2{};
+  }
+
   // Stores the finished values of `column` and, if it is inside the matrix too, of its neighbor.
-  __device__ __forceinline__ void put_pair(float x, float y, int column, bool both) const {
+  template <class Value>
+  __device__ __forceinline__ void put_pair(Value x, Value y, int column, bool both) const {
     if constexpr (Config::store_elements >= 2) {
       if (both) {
         *reinterpret_cast<typename PairWord<Output>::type*>(out + column) = word_of<Output>(x, y);
         return;
       }
     }
-    out[column * parameters.out.column_stride] = from_float<Output>(x);
-    if (both) out[(column + 1) * parameters.out.column_stride] = from_float<Output>(y);
+    out[column * parameters.out.column_stride] = element_of<Output>(x);
+    if (both) out[(column + 1) * parameters.out.column_stride] = element_of<Output>(y);
   }
 };
 

@@ -11,7 +11,8 @@
 //   };
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
-// in place of acc. Further outputs are its types Sums and Maximum, and sums_columns.
+// in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
+// are operands, too, ahead of the others: its type Scales.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/pairs.cuh"
@@ -182,9 +183,19 @@ struct NoOutput {
   __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
 };
 
-// What an expression has unless it says otherwise: no further outputs. sums_columns: its last
-// output is the workspace of group_sums.cuh.
+// A sum times its scales.
+struct ScaledSum {
+  template <class... Values>
+  static __device__ __forceinline__ float apply(float sum, Values... scales) {
+    ((sum = __fmul_rn(sum, scales)), ...);
+    return sum;
+  }
+};
+
+// What an expression has unless it says otherwise: no scales and no further outputs. sums_columns:
+// its last output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
+  using Scales = OperandRows<>;
   using Sums = NoOutput;
   using Maximum = NoOutput;
   static constexpr bool sums_columns = false;
@@ -192,22 +203,27 @@ struct ExpressionDefaults {
 
 // The number of operands and outputs.
 template <class Expression>
-constexpr int matrices_of = Expression::Operands::count() + Expression::Sums::count() +
-                            Expression::Maximum::count() + Expression::sums_columns;
+constexpr int matrices_of =
+    Expression::Scales::count() + Expression::Operands::count() + Expression::Sums::count() +
+    Expression::Maximum::count() + Expression::sums_columns;
 
 // An expression on one row of out; its operands are read, and its outputs written, as it is
 // applied.
 template <class Expression, bool stacked>
 class ExpressionRow {
+  using Scales = typename Expression::Scales;
   using Operands = typename Expression::Operands;
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
+  Scales scales;
   Operands operands;
   Sums sums;
   Maximum maximum;
   float alpha;
   int half;  // of B's columns
+
+  static __device__ constexpr int read() { return Scales::count() + Operands::count(); }
 
   // Those from number `first` on.
   static __device__ __forceinline__ const MatrixParameters* matrices(
@@ -220,6 +236,13 @@ class ExpressionRow {
     }
   }
 
+  // alpha times the sums of `column` and the next, times their scales; `inside` of them exist.
+  __device__ __forceinline__ float2 scaled_pair(float first, float second, int column,
+                                                int inside) const {
+    const float2 sums = make_float2(scaled(alpha, first), scaled(alpha, second));
+    return scales.template apply<ScaledSum>(sums, column, inside);
+  }
+
   // The first `inside` of two results.
   __device__ __forceinline__ void see(float2 values, int inside) const {
     if constexpr (has_maximum) {
@@ -230,16 +253,17 @@ class ExpressionRow {
 
  public:
   __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row)
-      : operands(parameters, matrices(parameters, 0), batch, row),
-        sums(parameters, matrices(parameters, Operands::count()), batch, row),
-        maximum(parameters, matrices(parameters, Operands::count() + Sums::count()), batch, row),
+      : scales(parameters, matrices(parameters, 0), batch, row),
+        operands(parameters, matrices(parameters, Scales::count()), batch, row),
+        sums(parameters, matrices(parameters, read()), batch, row),
+        maximum(parameters, matrices(parameters, read() + Sums::count()), batch, row),
         alpha(parameters.alpha),
         half(parameters.n / 2) {}
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   __device__ __forceinline__ float2 finish(float first, float second, int column,
                                            int inside) const {
-    const float2 acc = make_float2(scaled(alpha, first), scaled(alpha, second));
+    const float2 acc = scaled_pair(first, second, column, inside);
     const float2 values = operands.template apply<Expression>(acc, column, inside);
     if constexpr (has_sums) sums.put(acc, column, inside);
     see(values, inside);
@@ -249,8 +273,8 @@ class ExpressionRow {
   // The values of `column` of out and the next, from the accumulators of both halves of a stacked
   // B; `inside` of them exist.
   __device__ __forceinline__ float2 gate_pair(float2 x, float2 y, int column, int inside) const {
-    x = make_float2(scaled(alpha, x.x), scaled(alpha, x.y));
-    y = make_float2(scaled(alpha, y.x), scaled(alpha, y.y));
+    x = scaled_pair(x.x, x.y, column, inside);
+    y = scaled_pair(y.x, y.y, column + half, inside);
     const float2 values = operands.template apply<Expression>(x, column, inside, y);
     if constexpr (has_sums) {
       sums.put(x, column, inside);
@@ -262,7 +286,13 @@ class ExpressionRow {
 
   // The value of `column` of out from its two accumulators; it exists if `inside` is positive.
   __device__ __forceinline__ float gate(float x, float y, int column, int inside) const {
-    const float2 acc = make_float2(scaled(alpha, x), scaled(alpha, y));
+    float2 acc;
+    if constexpr (stacked) {
+      acc = make_float2(scaled_pair(x, 0.0f, column, minimum(inside, 1)).x,
+                        scaled_pair(y, 0.0f, column + half, minimum(inside, 1)).x);
+    } else {
+      acc = scaled_pair(x, y, 2 * column, 2 * inside);
+    }
     const float value = operands.template gate<Expression>(acc, column, inside);
     if constexpr (has_sums && stacked) {
       if (inside > 0) {

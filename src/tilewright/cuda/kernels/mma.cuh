@@ -6,7 +6,7 @@
 //   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync-->
 //   accumulators --> epilogue
 //
-// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 16 wide. While
+// Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 32 bytes. While
 // it is multiplied, the fragments of the next step are loaded, and so is one slice of the tile that
 // is stages - 1 ahead.
 #pragma once
@@ -20,24 +20,25 @@
 namespace tilewright {
 
 template <class Config>
-using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k,
-                           Config::a_k_major, Config::a_copy_elements, Config::threads>;
+using CursorA =
+    TileCursor<typename Config::Input, Config::tile_m, Config::tile_k, Config::a_k_major,
+               Config::a_copy_elements, Config::threads, false, Config::a_down>;
 template <class Config>
 using CursorB =
-    TileCursor<typename Config::Input, Config::tile_n, Config::tile_k, Config::b_k_major,
-               Config::b_copy_elements, Config::threads, IsStacked<Config>>;
+    TileCursor<typename Config::InputB, Config::tile_n, Config::tile_k, Config::b_k_major,
+               Config::b_copy_elements, Config::threads, IsStacked<Config>, Config::b_down>;
 
 template <class Config>
 struct Storage {
-  using Input = typename Config::Input;
-  alignas(128) Input a[Config::stages][Config::tile_m * Config::tile_k];
-  alignas(128) Input b[Config::stages][Config::tile_n * Config::tile_k];
+  alignas(128) typename Config::Input a[Config::stages][Config::tile_m * Config::tile_k];
+  alignas(128) typename Config::InputB b[Config::stages][Config::tile_n * Config::tile_k];
 };
 
 template <class Config>
 __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
-  using Input = typename Config::Input;
-  constexpr int steps = Config::tile_k / 16;
+  using InputA = typename Config::Input;
+  using InputB = typename Config::InputB;
+  constexpr int k_step = Config::k_step, steps = Config::tile_k / k_step;
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes);
   extern __shared__ __align__(128) unsigned char smem[];
   const Storage<Config>& storage = *reinterpret_cast<const Storage<Config>*>(smem);
@@ -53,11 +54,11 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   const int warp_n = warp % Config::warps_n * Config::warp_n;
 
   const MatrixParameters &a = parameters.a, &b = parameters.b;
-  TileCopy<CursorA<Config>, Input, Config::a_copy_bytes, steps> copy_a(
-      static_cast<const Input*>(a.pointer) + batch_offset(parameters, a, tile.batch), a.row_stride,
+  TileCopy<CursorA<Config>, InputA, Config::a_copy_bytes, steps> copy_a(
+      static_cast<const InputA*>(a.pointer) + batch_offset(parameters, a, tile.batch), a.row_stride,
       a.column_stride, first_m, parameters.m, parameters.k);
-  TileCopy<CursorB<Config>, Input, Config::b_copy_bytes, steps> copy_b(
-      static_cast<const Input*>(b.pointer) + batch_offset(parameters, b, tile.batch),
+  TileCopy<CursorB<Config>, InputB, Config::b_copy_bytes, steps> copy_b(
+      static_cast<const InputB*>(b.pointer) + batch_offset(parameters, b, tile.batch),
       b.column_stride, b.row_stride, first_n, parameters.n, parameters.k,
       parameters.n / 2 * b.column_stride);
 
@@ -92,7 +93,7 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
       copy_b.fetch(step, stage_b(write));
       if (step + 1 < steps) {
         fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n,
-                                       (step + 1) * 16);
+                                       (step + 1) * k_step);
       } else {
         // After this barrier the next stage has landed for all threads, and all have read this one,
         // so it may be overwritten.

@@ -5,49 +5,67 @@
 #include "layout/swizzle.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
+#include "ptx/mma_bytes.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
-// This lane's part of the 16x16 block at (mn, k) of the tile at `tile`, read by a whole warp: four
-// 8x8 matrices. They are numbered along mn first, for a fragment of A, or along k first, for two
-// fragments of B. Layout is that of the tile's rows, which run along k if the tile is K-major. PTX
-// ISA: matrix fragments for mma.m16n8k16.
-template <class Layout, bool k_major, bool mn_first>
+// This lane's part of the block at (mn, k) of the tile at `tile`, 16 x 32 bytes, read by a whole
+// warp: four matrices of 8 x 16 bytes. They are numbered along mn first, for a fragment of A, or
+// along k first, for two fragments of B. Layout is that of the tile's rows, which run along k if
+// the tile is K-major. PTX ISA: matrix fragments for mma.m16n8k16, and for mma.m16n8k32 with
+// elements of 1 byte, whose tiles are K-major.
+template <class Layout, bool k_major, bool mn_first, int bytes = 2>
 __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
   const int lane = threadIdx.x % 32;
   const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
   mn += mn_first ? low : high;
-  k += mn_first ? high : low;
+  k += (mn_first ? high : low) * (k_major ? 2 / bytes : 1);
   ldmatrix_x4<!k_major>(words, tile + (k_major ? Layout::offset(mn + lane % 8, k)
                                                : Layout::offset(k + lane % 8, mn)));
 }
 
 // The fragments of A and B that a warp multiplies in one k step.
 template <class Config,
-          class LayoutA = SwizzledRows<Config::a_k_major ? Config::tile_k : Config::tile_m>,
-          class LayoutB = SwizzledRows<Config::b_k_major ? Config::tile_k : Config::tile_n>>
+          class LayoutA = SwizzledRows<Config::a_k_major ? Config::tile_k : Config::tile_m,
+                                       sizeof(typename Config::Input)>,
+          class LayoutB = SwizzledRows<Config::b_k_major ? Config::tile_k : Config::tile_n,
+                                       sizeof(typename Config::Input)>>
 struct Fragments {
   uint32_t a[Config::warp_m / 16][4];
   uint32_t b[Config::warp_n / 16][4];  // two neighbors of 8 columns each
 
-  // Loads k to k + 15 of the stage whose tiles are at `a_tile` and `b_tile`; the warp's block
-  // starts at (m, n).
+  // Loads the 32 bytes of k from there on, of the stage whose tiles are at `a_tile` and `b_tile`;
+  // the warp's block starts at (m, n).
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
+    constexpr int bytes = sizeof(typename Config::Input);
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 16; ++i) {
-      load_fragment<LayoutA, Config::a_k_major, true>(a[i], a_tile, m + i * 16, k);
+      load_fragment<LayoutA, Config::a_k_major, true, bytes>(a[i], a_tile, m + i * 16, k);
     }
 #pragma unroll
     for (int j = 0; j < Config::warp_n / 16; ++j) {
-      load_fragment<LayoutB, Config::b_k_major, false>(b[j], b_tile, n + j * 16, k);
+      load_fragment<LayoutB, Config::b_k_major, false, bytes>(b[j], b_tile, n + j * 16, k);
     }
   }
 };
 
+// The type of the sums of a Config's products.
+template <class Config>
+struct SumOf {
+  using Type = float;
+};
+
+template <class Config>
+  requires same<typename Config::Input, int8>
+struct SumOf<Config> {
+  using Type = int32_t;
+};
+
 template <class Config>
 struct Accumulators {
-  float d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
+  using Sum = typename SumOf<Config>::Type;
+  Sum d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
 
   template <class... Layouts>
   __device__ __forceinline__ void multiply(const Fragments<Config, Layouts...>& f) {
@@ -55,8 +73,12 @@ struct Accumulators {
     for (int i = 0; i < Config::warp_m / 16; ++i) {
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
-        mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], f.b[j / 2][j % 2 * 2],
-                                             f.b[j / 2][j % 2 * 2 + 1]);
+        const uint32_t b0 = f.b[j / 2][j % 2 * 2], b1 = f.b[j / 2][j % 2 * 2 + 1];
+        if constexpr (sizeof(typename Config::Input) == 1) {
+          mma_m16n8k32<typename Config::Input, typename Config::InputB>(d[i][j], f.a[i], b0, b1);
+        } else {
+          mma_m16n8k16<typename Config::Input>(d[i][j], f.a[i], b0, b1);
+        }
       }
     }
   }
@@ -79,7 +101,7 @@ struct Accumulators {
       const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
-        const float* pair = d[i / 2][j] + i % 2 * 2;
+        const Sum* pair = d[i / 2][j] + i % 2 * 2;
         row.store_pair(pair[0], pair[1], first_column + j * 8);
       }
     }
@@ -103,10 +125,10 @@ struct Accumulators {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           if (row + half * 8 >= parameters.m) continue;
-          const float* pair = d[i][j] + half * 2;
+          const Sum* pair = d[i][j] + half * 2;
           values[half] = rows[half].store_pair(pair[0], pair[1], first_column + j * 8);
           if constexpr (HasGate<Config>) {
-            const float* next = d[i][j + 1] + half * 2;
+            const Sum* next = d[i][j + 1] + half * 2;
             values[half].y = rows[half].store_pair(next[0], next[1], first_column + j * 8 + 8).x;
           }
         }

@@ -1,4 +1,4 @@
-// Copies of one operand's tiles of 2-byte elements to SMEM.
+// Copies of one operand's tiles, of elements of 2 bytes or 1, to SMEM.
 #pragma once
 #include "layout/swizzle.cuh"
 #include "mainloop/tile_cursor.cuh"
@@ -12,16 +12,16 @@ namespace tilewright {
 // the CTA take part.
 //
 // `copy_bytes` of 16, 8 or 4 is the width of asynchronous copies, which the strides and the
-// alignment must allow. With 2, elements are loaded one by one, whatever the strides, and cross
+// alignment must allow. With less, elements are loaded one by one, whatever the strides, and cross
 // registers in chunks of 16 bytes: `fetch` loads, `put` stores. Elements outside the matrix are
 // never read and become zero.
 template <class Cursor, class Input, int copy_bytes, int slices>
 class TileCopy {
-  static constexpr bool by_element = copy_bytes == 2;
+  static constexpr bool by_element = copy_bytes == sizeof(Input);
   static constexpr int elements = Cursor::columns / Cursor::threads_per_row;
   static constexpr int passes = Cursor::passes / slices;  // of one slice
   static_assert(passes * slices == Cursor::passes);
-  using Layout = SwizzledRows<Cursor::columns>;
+  using Layout = SwizzledRows<Cursor::columns, sizeof(Input)>;
 
   const Input* const origin;  // element (0, 0) of the matrix
   Cursor cursor;
@@ -65,8 +65,10 @@ class TileCopy {
     const Input* element = cursor.source;
 #pragma unroll
     for (int i = 0; i < elements; ++i) {
+      constexpr int of_word = 4 / sizeof(Input);
       const uint32_t bits = i < valid ? element->bits : 0;
-      chunk[i / 2] = i % 2 ? chunk[i / 2] | bits << 16 : bits;
+      uint32_t& word = chunk[i / of_word];
+      word = i % of_word ? word | bits << i % of_word * 8 * sizeof(Input) : bits;
       cursor.to_next(element, i);
     }
   }

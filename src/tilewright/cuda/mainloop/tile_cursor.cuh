@@ -11,9 +11,10 @@ namespace tilewright {
 // One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
 // rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
 // those of the next, even beyond the end of k. stacked: along mn, what is 2i in a tile and what is
-// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair.
+// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair. down: neighboring
+// threads take neighboring rows, and not neighbors of a row.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads,
-          bool stacked = false>
+          bool stacked = false, bool down = false>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
   static constexpr int columns = k_major ? tile_k : tile_mn;
@@ -39,8 +40,8 @@ struct TileCursor {
       : row_stride(k_major ? mn_stride : k_stride),
         column_stride(k_major ? k_stride : mn_stride),
         apart(of_pair),
-        first_row(threadIdx.x / threads_per_row),
-        column(threadIdx.x % threads_per_row * elements),
+        first_row(down ? threadIdx.x % rows_per_pass : threadIdx.x / threads_per_row),
+        column((down ? threadIdx.x / rows_per_pass : threadIdx.x % threads_per_row) * elements),
         rows_left((k_major ? mn - mn_start : k) - first_row),
         columns_left((k_major ? k : mn - mn_start) - column) {
     source = matrix + mn_start / (stacked ? 2 : 1) * mn_stride +

@@ -1,0 +1,148 @@
+"""Products of fp8 and int8 as a caller makes them: results, their types, calls of a Plan, and values of scales."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.errors import ArgumentValueError, UnsupportedError
+from tilewright.hardware import A100, standing_for
+
+M, N, K = 37, 50, 200
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(1)
+
+
+def codes(random, *shape, dtype=E4M3):
+    """Numbers that every type holds, whose sums are exact."""
+    return random.integers(-4, 5, shape).astype(dtype)
+
+
+def scales_of(random, recipe="row"):
+    """Scales that are exact, and other ones in every row and column."""
+    shapes = ((M, 1), (1, N)) if recipe == "row" else ((), ())
+    return {
+        name: np.asarray(2.0 ** random.integers(-4, 5, shape), np.float32)
+        for name, shape in zip(("scale_a", "scale_b"), shapes, strict=True)
+    }
+
+
+def product(a, b, scales):
+    """The exact product."""
+    return (a.astype(np.float64) * scales["scale_a"]) @ (b.astype(np.float64) * scales["scale_b"])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "recipe", "expected"),
+    [
+        (np.int8, None, np.int32),
+        (np.int8, "row", ml_dtypes.bfloat16),
+        (E4M3, None, ml_dtypes.bfloat16),
+        (E5M2, "tensor", ml_dtypes.bfloat16),
+    ],
+)
+def test_the_usual_type_of_the_result(random, dtype, recipe, expected):
+    a, b = codes(random, M, K, dtype=dtype), codes(random, K, N, dtype=dtype)
+    scales = {} if recipe is None else scales_of(random, recipe)
+    out = tw.matmul(a, b, recipe=recipe, **scales, backend="emulator")
+    assert out.dtype == expected
+    exact = product(a, b, scales or {"scale_a": 1.0, "scale_b": 1.0})
+    np.testing.assert_array_equal(out, exact.astype(expected))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, E4M3, E5M2], ids=lambda dtype: np.dtype(dtype).name)
+def test_every_row_and_column_has_its_own_scale(random, dtype):
+    a, b, scales = codes(random, M, K, dtype=dtype), codes(random, K, N, dtype=dtype), scales_of(random)
+    out = tw.matmul(a, b, recipe="row", **scales, out_dtype="fp32", backend="emulator")
+    np.testing.assert_array_equal(out, product(a, b, scales))
+    exchanged = tw.matmul(b.T, a.T, recipe="row", scale_a=scales["scale_b"].T, scale_b=scales["scale_a"].T,
+                          out_dtype="fp32", backend="emulator")  # fmt: skip
+    np.testing.assert_array_equal(exchanged, out.T)
+
+
+def test_sums_of_the_largest_numbers_are_exact():
+    a, b = np.full((3, 131_071), -128, np.int8), np.full((131_071, 5), -128, np.int8)
+    a[1], b[:, 2] = 127, 127
+    out = tw.matmul(a, b, backend="emulator")
+    np.testing.assert_array_equal(out, a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_an_empty_sum_of_whole_numbers_is_zero():
+    out = np.full((3, 5), 7, np.int32)
+    assert not tw.matmul(np.ones((3, 0), np.int8), np.ones((0, 5), np.int8), out=out, backend="emulator").any()
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_a_plan_is_called_with_scales_and_a_bias(random, batch):
+    a, b, scales = codes(random, *batch, M, K), codes(random, K, N), scales_of(random)
+    bias = random.integers(-3, 4, N).astype(np.float32)
+    plan = tw.plan(a, b, bias=bias, activation="relu", recipe="row", **scales, out_dtype="fp32", backend="emulator")
+    for _ in range(2):
+        scales, bias = scales_of(random), random.integers(-3, 4, N).astype(np.float32)
+        expected = np.maximum(product(a, b, scales) + bias, 0)
+        np.testing.assert_array_equal(plan(a, b, bias=bias, **scales), expected)
+        found = tw.matmul(a, b, bias=bias, activation="relu", recipe="row", **scales, out_dtype="fp32",
+                          backend="emulator")  # fmt: skip
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(
+        ArgumentValueError, match=r"made for scales named scale_a, scale_b and called with scale_a: pass"
+    ):
+        plan(a, b, bias=bias, scale_a=scales["scale_a"])
+    with pytest.raises(ArgumentValueError, match="scale_b is not as the plan wants it: shape"):
+        plan(a, b, bias=bias, scale_a=scales["scale_a"], scale_b=scales["scale_b"].T)
+    with pytest.raises(ArgumentValueError, match="made for operands named bias and called with none"):
+        plan(a, b, **scales)
+    with pytest.raises(ArgumentValueError, match="made for scales named nothing and called with scale_a"):
+        tw.plan(a, b, backend="emulator")(a, b, scale_a=scales["scale_a"])
+
+
+def test_a_range_of_rows_with_scales(random):
+    a, b, scales = codes(random, M, K), codes(random, K, N), scales_of(random)
+    plan = tw.plan(a, b, recipe="row", **scales, out_dtype="fp32", backend="emulator", m=range(30, 40))
+    out = plan(a[:33], b, scale_a=scales["scale_a"][:33], scale_b=scales["scale_b"])
+    np.testing.assert_array_equal(out, product(a, b, scales)[:33])
+
+
+def test_sums_that_are_kept_are_scaled(random):
+    a, b, scales = codes(random, M, K), codes(random, K, N), scales_of(random)
+    sums = np.zeros((M, N), np.float32)
+    out = tw.matmul(a, b, recipe="row", **scales, epilogue="relu(acc) * 2", outputs={"acc": sums}, alpha=0.5,
+                    out_dtype="fp32", backend="emulator")  # fmt: skip
+    np.testing.assert_array_equal(sums, product(a, b, scales) / 2)
+    np.testing.assert_array_equal(out, np.maximum(sums, 0) * 2)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -0.5, np.nan, np.inf])
+def test_a_scale_that_is_none_is_refused_at_each_call(random, wrong):
+    a, b, scales = codes(random, M, K), codes(random, K, N), scales_of(random)
+    plan = tw.plan(a, b, recipe="row", **scales, backend="emulator")
+    scales["scale_b"][0, 7] = wrong
+    for call in (plan, lambda *arrays, **others: tw.matmul(*arrays, recipe="row", **others, backend="emulator")):
+        with pytest.raises(ArgumentValueError, match=f"scale_b has {wrong} among its elements"):
+            call(a, b, **scales)
+
+
+def test_whole_numbers_are_not_scaled_by_a_later_call():
+    a = np.ones((8, 64), np.int8)
+    plan = tw.plan(a, a.T, backend="emulator")
+    with pytest.raises(ArgumentValueError, match=r"alpha=3\.0 scales sums, and out is int32"):
+        plan(a, a.T, alpha=3.0)
+    with pytest.raises(ArgumentValueError, match=r"alpha=3\.0 scales sums, and out is int32"):
+        tw.matmul(a, a.T, alpha=3.0, backend="emulator")
+
+
+def test_which_tensor_cores_multiply_fp8(random):
+    a, b = codes(random, M, K), codes(random, K, N)
+    with pytest.raises(UnsupportedError, match="mma needs tensor cores for fp8, sm_89 or later, and A100 is sm_80"):
+        tw.matmul(a, b, backend=EmulatedBackend(A100))
+    backend = EmulatedBackend(standing_for("sm_89"))
+    np.testing.assert_array_equal(
+        tw.matmul(a, b, out_dtype="fp32", backend=backend), a.astype(np.float32) @ b.astype(np.float32)
+    )
+    whole = tw.matmul(a.astype(np.int8), b.astype(np.int8), backend=EmulatedBackend(A100))
+    np.testing.assert_array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))
