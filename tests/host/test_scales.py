@@ -53,7 +53,7 @@ WRONG = {
         "out is int32",
     ),
     "zero of floats": (
-        {"zero_a": np.int32(1) * np.ones((), np.int32)},
+        {"zero_a": np.ones((1, 1), np.int32)},
         ArgumentTypeError,
         "zero_a is for int8, and a is",
     ),
@@ -132,7 +132,7 @@ def test_zero_points_are_codes(wrong):
     check_values({"zero_a": zeros})
     zeros[1] = wrong
     with pytest.raises(
-        ArgumentValueError, match=f"zero_a has {wrong} among its elements, .* take one from -128 to 127"
+        ArgumentValueError, match=f"zero_a has {wrong} among its elements, .* from -128 to 127"
     ):
         check_values({"zero_a": zeros})
 
