@@ -131,9 +131,7 @@ def test_zero_points_are_codes(wrong):
     zeros = np.array([[-128], [127]], np.int32)
     check_values({"zero_a": zeros})
     zeros[1] = wrong
-    with pytest.raises(
-        ArgumentValueError, match=f"zero_a has {wrong} among its elements, .* from -128 to 127"
-    ):
+    with pytest.raises(ArgumentValueError, match=f"zero_a has {wrong} among its elements, .* from -128 to 127"):
         check_values({"zero_a": zeros})
 
 
