@@ -78,9 +78,8 @@ struct ColumnsOfB<Config> {
 };
 
 template <class Config>
-struct Accumulators {
+struct Accumulators : ColumnsOfB<Config> {
   using Sum = typename SumOf<Config>::Type;
-  ColumnsOfB<Config> of_b;
   Sum d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
 
   template <class... Layouts>
@@ -91,7 +90,7 @@ struct Accumulators {
       for (int j = 0; j < Config::warp_n / 8; ++j) {
         const uint32_t b0 = f.b[j / 2][j % 2 * 2], b1 = f.b[j / 2][j % 2 * 2 + 1];
         if constexpr (HasZero<Config>) {
-          if (i == 0) of_b.add(j, b0, b1);
+          if (i == 0) this->add(j, b0, b1);
         }
         if constexpr (sizeof(typename Config::Input) == 1) {
           mma_m16n8k32<typename Config::Input, typename Config::InputB>(d[i][j], f.a[i], b0, b1);
@@ -102,16 +101,11 @@ struct Accumulators {
     }
   }
 
-  // A lane's two neighbors of block (i, j), in the first of its rows or in the second.
-  __device__ __forceinline__ Pair<Sum> pair_of(const EpilogueRow<Config>& row, int i, int j,
-                                               int half) const {
-    const Sum first = d[i][j][half * 2], second = d[i][j][half * 2 + 1];
-    if constexpr (HasZero<Config>) {
-      return {row.expression.shifted(first, of_b.sums[j][0]),
-              row.expression.shifted(second, of_b.sums[j][1])};
-    } else {
-      return {first, second};
-    }
+  // A sum in one of a lane's two columns of block j, less what the zero point of its row adds.
+  __device__ __forceinline__ Sum shifted(const EpilogueRow<Config>& row, Sum sum, int j,
+                                         int column) const {
+    if constexpr (HasZero<Config>) sum = row.expression.shifted(sum, this->sums[j][column]);
+    return sum;
   }
 
   // Finishes and stores the warp's block, which starts at (m, n) of the sums.
@@ -132,8 +126,13 @@ struct Accumulators {
       const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
-        const Pair<Sum> pair = pair_of(row, i / 2, j, i % 2);
-        row.store_pair(pair.first, pair.second, first_column + j * 8);
+        const Sum* pair = d[i / 2][j] + i % 2 * 2;
+        if constexpr (HasZero<Config>) {
+          row.store_pair(shifted(row, pair[0], j, 0), shifted(row, pair[1], j, 1),
+                         first_column + j * 8);
+        } else {
+          row.store_pair(pair[0], pair[1], first_column + j * 8);
+        }
       }
     }
   }
@@ -156,12 +155,15 @@ struct Accumulators {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           if (row + half * 8 >= parameters.m) continue;
-          const Pair<Sum> pair = pair_of(rows[half], i, j, half);
-          values[half] = rows[half].store_pair(pair.first, pair.second, first_column + j * 8);
+          const EpilogueRow<Config>& at = rows[half];
+          const Sum* pair = d[i][j] + half * 2;
+          values[half] = at.store_pair(shifted(at, pair[0], j, 0), shifted(at, pair[1], j, 1),
+                                       first_column + j * 8);
           if constexpr (HasGate<Config>) {
-            const Pair<Sum> next = pair_of(rows[half], i, j + 1, half);
-            const int column = first_column + j * 8 + 8;
-            values[half].y = rows[half].store_pair(next.first, next.second, column).x;
+            const Sum* next = d[i][j + 1] + half * 2;
+            values[half].y = at.store_pair(shifted(at, next[0], j + 1, 0),
+                                           shifted(at, next[1], j + 1, 1), first_column + j * 8 + 8)
+                                 .x;
           }
         }
         sums.add(j / of_sums, values[0], values[1]);
