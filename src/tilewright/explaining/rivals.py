@@ -26,7 +26,7 @@ class _Ranked(NamedTuple):
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
-    """The next best Configs of the chosen kernel, and the choice of those that contend, by the model that ranks them."""
+    """The next best Configs of the chosen kernel, and the choice of those that contend, as the planner ranks them."""
     chosen = _ranked(choice.kernel, choice.config, choice.copied, hardware)
     if chosen is None:
         return ()
