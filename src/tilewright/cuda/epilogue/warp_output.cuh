@@ -355,6 +355,23 @@ class WarpOutput {
                                         uint32_t warp_staging)
       : parameters(p), map(map_out), staging(warp_staging) {}
 
+  // Whole numbers are stored as they are, or finished as fp32.
+  template <int count>
+  __device__ __forceinline__ void finish(Words& words, const int32_t (&accumulators)[count],
+                                         const WarpTile& at) const {
+    if constexpr (same<Output, int32_t>) {
+#pragma unroll
+      for (int q = 0; q < pairs; ++q) {
+        words[q] = word_of<Output>(accumulators[2 * q], accumulators[2 * q + 1]);
+      }
+    } else {
+      Sums sums;
+#pragma unroll
+      for (int i = 0; i < count; ++i) sums[i] = __int2float_rn(accumulators[i]);
+      finish(words, sums, at);
+    }
+  }
+
   __device__ __forceinline__ void finish(Words& words, const Sums& accumulators,
                                          const WarpTile& at) const {
     if constexpr (HasColumnSums<Config>) {
