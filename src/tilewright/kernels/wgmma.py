@@ -115,12 +115,12 @@ class WgmmaKernel(Kernel):
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
             "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
-            "a thread has registers for 208 accumulators, for 96 with tile_m=192, those of one row block twice where sums of "
-            "fp8 are promoted: take a smaller tile_n or tile_m",
+            "a thread has registers for 208 accumulators, for 96 with tile_m=192; where sums of fp8 are promoted, those "
+            "of a row block count twice: take a smaller tile_n or tile_m",
         ),
         (
             "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",
-            "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256, or of 1-byte elements 128 or 256",
+            "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256, of bytes 128 or 256",
         ),
         (
             "not whole_sums or tile_n <= 32 or tile_n % 16 == 0",

@@ -28,8 +28,8 @@ class WgmmaConfig:
 
     `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
     during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. `prefetch` k-blocks beyond
-    the ring are brought to L2 at the start if an operand is read once. `tile_k` is 64, 128, 192 or 256 for elements of 2
-    bytes, and 128 or 256 for those of 1.
+    the ring are brought to L2 at the start if an operand is read once. `tile_k` is 64, 128, 192 or 256 for elements of
+    2 bytes, and 128 or 256 for those of 1.
 
     With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m and cluster_m then count columns of out.
     """

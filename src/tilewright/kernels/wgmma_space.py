@@ -99,8 +99,8 @@ class Limits(NamedTuple):
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
-    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotes: whether
-    sums leave the tensor cores after every k-block, of 128. whole_sums: whether they are of int32.
+    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotes: if
+    sums leave the tensor cores after every k-block, of 128. whole_sums: if they are of int32.
     """
 
     mn_major: tuple[bool, bool]

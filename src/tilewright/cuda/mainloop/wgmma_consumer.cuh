@@ -44,11 +44,11 @@ class Consumer {
   // of fp8 lose bits. Its slot is released unless it is the `last`, as below. `during_first` runs
   // during the first wgmmas. The other consumer multiplies while this one adds.
   template <bool first, class During>
-  __device__ __forceinline__ void promote(Accumulators& sums, bool last, During during_first) {
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum<Config> (&products)[values],
+                                          bool last, During during_first) {
     pipeline.wait_full(position);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
-      Sum<Config> products[values];
       wgmma_fence();
       multiply(products, i, false);
       if (i == 0) during_first();
@@ -59,6 +59,7 @@ class Consumer {
       for (int v = 0; v < values; ++v) {
         sums[i][v] = first ? products[v] : __fadd_rn(sums[i][v], products[v]);
       }
+      wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
   }
 
@@ -78,11 +79,12 @@ class Consumer {
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
     if constexpr (Config::promotes) {
-      promote<true>(accumulators, k_blocks == 1, during_first);
+      Sum<Config> products[values];
+      promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
         position.advance();
-        promote<false>(accumulators, k_block + 1 == k_blocks, [] {});
+        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
       return;
     }
