@@ -40,7 +40,7 @@ $(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-v
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all others doors test-gpu proof pictures docs test-docs lint $(LINTS) format clean python
+.PHONY: help run test test-all others doors test-gpu proof pictures docs test-docs wheel test-wheel lint $(LINTS) format clean python
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*##/\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -88,6 +88,16 @@ docs: .venv-docs/.installed  ## The documents as a site, in build/website/site; 
 test-docs: docs  ## The site in headless Chromium, which must be installed
 	@.venv-docs/bin/python -m pytest tests/site --site build/website/site
 
+wheel: $(READY)  ## The wheel, in dist
+	@rm -rf dist
+	@$(PY) -m hatchling build -t wheel -d dist
+
+test-wheel: wheel  ## The wheel in an empty environment: what doctor finds there, and a product in the emulator
+	@rm -rf .venv-wheel
+	$(call environment,.venv-wheel,"$$(echo dist/*.whl)[$(CUDA)]")
+	@env -u PYTHONPATH .venv-wheel/bin/tilewright doctor
+	@env -u PYTHONPATH .venv-wheel/bin/tilewright run 70 50 30 --bias --activation gelu --backend emulator
+
 lint: $(LINTS)  ## Style, types and spelling
 
 lint-style: $(READY)
@@ -111,7 +121,7 @@ format: $(READY)  ## Rewrite the sources in the project's style
 	find src -name '*.cuh' | xargs $(BIN)clang-format -i
 
 clean:  ## Remove the environment and everything generated
-	rm -rf .venv .venv-others .venv-doors .venv-docs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-others .venv-doors .venv-docs .venv-wheel build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -exec rm -rf {} +
 
 python:

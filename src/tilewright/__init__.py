@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tilewright import ladder as ladder
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
+    from tilewright.api.quantization import quantize as quantize
     from tilewright.backends.gpu import CudaError as CudaError
     from tilewright.checking.call import check as check
     from tilewright.checking.host_memory import TensorMap as TensorMap
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "matmul": "api",
     "plan": "api",
+    "quantize": "api.quantization",
     "explain": "explaining.explained",
     "Explanation": "explaining.explanation",
     "spec": "operand",
@@ -91,6 +93,7 @@ __all__ = [
     "ladder",
     "matmul",
     "plan",
+    "quantize",
     "spec",
 ]
 

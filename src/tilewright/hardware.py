@@ -135,8 +135,8 @@ _LEAST_SMEM_BYTES = 101_376
 def standing_for(arch: str) -> Hardware:
     """The GPU that stands for `arch`: the H200 for sm_90a, else the first entry with this architecture.
 
-    If there is no such entry, it is an unnamed GPU with an A100's rates, those of fp8 from sm_89 on, and the architecture's
-    shared memory.
+    If there is no such entry, it is an unnamed GPU with an A100's rates, those of fp8 from sm_89 on, and the
+    architecture's shared memory.
     """
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:

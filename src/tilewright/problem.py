@@ -81,7 +81,10 @@ def cuts_k(recipe: str | None) -> bool:
     return recipe is not None and RECIPES[recipe][0].cuts_k
 
 
-WRITTEN = ("out", *map(output_key, OUTPUTS))
+QUANTIZED = tuple(f"out[{number}]" for number in range(4))
+"""What `quantize` writes: codes and scale of x, and then of x transposed."""
+
+WRITTEN = ("out", *map(output_key, OUTPUTS), *QUANTIZED)
 """The operands that a kernel writes."""
 
 MAX_BATCH_DIMS = 4

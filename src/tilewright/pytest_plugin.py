@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     from tilewright.emulator import Device
 
-OPTIONS = ("asynchrony", "seed", "ignore", "checks", "count_memory", "memory_bytes", "observers")
+OPTIONS = ("asynchrony", "seed", "tensor_cores", "ignore", "checks", "count_memory", "memory_bytes", "observers")
 """Options of a Device that the marker takes."""
 
 _DEVICE = pytest.StashKey["Device"]()

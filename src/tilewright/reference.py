@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.dtypes import DType, fp16, fp32, int32, parse
-from tilewright.expression.evaluation import FP32_MAX, MEANINGS, Bounded, evaluate, exact
 from tilewright.expression.evaluation import Array as Array
+from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
 from tilewright.expression.tree import SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
 
@@ -128,7 +128,7 @@ def reference(
         named = {name: addends[key_of(name)] for name in epilogue.expression.named}
         result = applied(epilogue.expression, result, named, kind)
     elif epilogue.activation is not None:
-        result = MEANINGS[epilogue.activation](result)
+        result = meanings(kind)[epilogue.activation](result)
     return result.value, stored_bound(kind, *result)
 
 
@@ -162,8 +162,7 @@ def applied(expression: Expression, sums: Bounded, operands: Mapping[str, Array]
     """
     sides = (Bounded(*(each[:, chosen] for each in sums)) for chosen in _sides(expression.gate, sums.value.shape[1]))
     values = {name: exact(operands[name]) for name in expression.named}
-    largest = 65504.0 if kind is fp16 else FP32_MAX
-    return evaluate(expression, dict(zip(expression.sums, sides, strict=True)) | values, largest)
+    return evaluate(expression, dict(zip(expression.sums, sides, strict=True)) | values, kind)
 
 
 def outputs_agree(out: Array, outputs: Mapping[str, Array], kind: DType) -> bool:

@@ -55,10 +55,11 @@ def from_registers(registers, kind, count, position, shape):
     return matrix
 
 
-def run_warp(instruction, *inputs, outputs, arch="sm_90a"):
+def run_warp(instruction, *inputs, outputs, arch="sm_90a", tensor_cores="exact"):
     """Run an instruction written with {d}, {0}, {1}... for braced registers, once on a warp and once on another.
 
-    inputs: (32, registers) of uint32 or uint64. outputs: registers of D and their bits. Returns (32, registers).
+    inputs: (32, registers) of uint32 or uint64. outputs: registers of D and their bits. tensor_cores: how they add.
+    Returns (32, registers).
     """
     count, bits = outputs
     declarations = [f".reg .b{bits} %d<{count}>;", ".reg .b64 %p, %q; .reg .b32 %t, %o, %lane;"]
@@ -93,7 +94,7 @@ def run_warp(instruction, *inputs, outputs, arch="sm_90a"):
   ret;
 }}
 """
-    device = Device(memory_bytes=1 << 20)
+    device = Device(memory_bytes=1 << 20, tensor_cores=tensor_cores)
     out = device.allocate(64 * size)
     device.launch(device.load(ptx), (1,), (64,), [out, *(device.upload(values) for values in inputs)])
     both = device.read(out, 64 * size).view(f"u{bits // 8}").reshape(2, 32, count)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from emulate.operand_tiles import SPANS, place_operand
+from tilewright.emulator.semantics.matrices.accumulation import MODES
 from tilewright.emulator.semantics.matrices.fragments import MmaForm
 from tilewright.emulator.semantics.matrices.tensor_cores import WgmmaForm, ldmatrix, mma_sync, stmatrix, wgmma
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
@@ -96,8 +97,9 @@ MMA_CASES = [
 ]
 
 
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("shape", "a_type", "b_type", "acc_type", "a_table", "b_table"), MMA_CASES)
-def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_table, b_table):
+def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_table, b_table, arithmetic):
     rng = np.random.default_rng(1)
     warps, ctas, k = 3, 5, int(shape[6:])
     a, b = integers(rng, a_type, warps, ctas, 16, k), integers(rng, b_type, warps, ctas, k, 8)
@@ -110,6 +112,7 @@ def test_mma_sync_multiplies_and_accumulates(shape, a_type, b_type, acc_type, a_
         to_fragments(a, DTYPES[a_type], a_table),
         to_fragments(b, DTYPES[b_type], b_table),
         registers_c,
+        arithmetic,
     )
     assert d.dtype == registers_c.dtype
     np.testing.assert_array_equal(from_fragments(d, DTYPES[acc_type], ACCUMULATOR, 16, 8), a @ b + c)
@@ -245,10 +248,11 @@ def test_wgmma_of_operands_that_tma_loaded(a_major, b_major, span):
         ("s8", "u8", "s32", K32_A),
     ],
 )
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("from_registers", [False, True])
 def test_wgmma_types_with_a_in_registers_and_in_shared_memory(
-    a_type, b_type, acc_type, a_table, accumulate, from_registers
+    a_type, b_type, acc_type, a_table, accumulate, from_registers, arithmetic
 ):
     """Every warpgroup and CTA has operands, and descriptors, of its own."""
     rng = np.random.default_rng(2)
@@ -279,6 +283,7 @@ def test_wgmma_types_with_a_in_registers_and_in_shared_memory(
         shared_base,
         registers,
         accumulate=accumulate,
+        arithmetic=arithmetic,
     )
     np.testing.assert_array_equal(read(), accumulate * c + a @ b.swapaxes(2, 3))
 

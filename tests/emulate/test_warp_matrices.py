@@ -8,6 +8,7 @@ import pytest
 
 from emulate.fragment_tables import BITS, DTYPES, bits_of, from_registers, integers, run_warp, to_registers
 from tilewright.emulator import Device, UnsupportedInstruction
+from tilewright.emulator.semantics.matrices.accumulation import MODES
 
 
 def tables(kind, m, depth):
@@ -51,8 +52,9 @@ def accumulator_width(kind):
     return (64, 1) if kind == "f64" else (32, 32 // BITS[kind])
 
 
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("shape", "a_type", "b_type", "d_type"), DENSE)
-def test_dense_products(shape, a_type, b_type, d_type):
+def test_dense_products(shape, a_type, b_type, d_type, arithmetic):
     generator = np.random.default_rng(1)
     m, n, k = extents(shape)
     a, b = integers(generator, a_type, m, k), integers(generator, b_type, k, n)
@@ -65,6 +67,7 @@ def test_dense_products(shape, a_type, b_type, d_type):
         to_registers(b, b_type, *table_b),
         to_registers(c, d_type, *of_d(m)),
         outputs=(of_d(m)[0] // packed, width),
+        tensor_cores=arithmetic,
     )
     np.testing.assert_array_equal(from_registers(d, d_type, *of_d(m), (m, n)), a @ b + c)
 
@@ -170,10 +173,11 @@ def of_product(position):
     return lambda i, lane: (lane % 16 // 4, *position(i, lane))
 
 
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize(("d_type", "c_type"), [("f16", "f16"), ("f32", "f32"), ("f32", "f16")])
 @pytest.mark.parametrize("b_layout", ["row", "col"])
 @pytest.mark.parametrize("a_layout", ["row", "col"])
-def test_products_of_quad_pairs(a_layout, b_layout, d_type, c_type):
+def test_products_of_quad_pairs(a_layout, b_layout, d_type, c_type, arithmetic):
     generator = np.random.default_rng(3)
     a, b = integers(generator, "f16", 4, 8, 4), integers(generator, "f16", 4, 4, 8)
     c = generator.integers(-64, 65, (4, 8, 8))
@@ -183,6 +187,7 @@ def test_products_of_quad_pairs(a_layout, b_layout, d_type, c_type):
         to_registers(b, "f16", 4, of_product(QUAD_B[b_layout])),
         to_registers(c, c_type, 8, of_product(QUAD_C[c_type])),
         outputs=(8 * BITS[d_type] // 32, 32),
+        tensor_cores=arithmetic,
     )
     np.testing.assert_array_equal(from_registers(d, d_type, 8, of_product(QUAD_C[d_type]), (4, 8, 8)), a @ b + c)
 
@@ -236,9 +241,10 @@ def metadata(kind, codes, selector):
     return words
 
 
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("name", ["mma.sp", "mma.sp::ordered_metadata"])
 @pytest.mark.parametrize(("shape", "kind", "d_type"), SPARSE)
-def test_sparse_products(shape, kind, d_type, name):
+def test_sparse_products(shape, kind, d_type, name, arithmetic):
     generator = np.random.default_rng(4)
     m, n, k = extents(shape)
     dense, kept, codes = sparse_matrix(generator, kind, k)
@@ -254,6 +260,7 @@ def test_sparse_products(shape, kind, d_type, name):
             to_registers(c, d_type, *of_d(m)),
             metadata(kind, codes, selector),
             outputs=(4 * BITS[d_type] // 32, 32),
+            tensor_cores=arithmetic,
         )
         np.testing.assert_array_equal(from_registers(d, d_type, *of_d(m), (m, n)), dense @ b + c)
 
@@ -304,7 +311,9 @@ def wmma_registers(kind, matrix, elements):
     return elements // 32 // max(32 // BITS[kind], 1)
 
 
-def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices, multiply="wmma.mma", kinds=None):
+def run_wmma(
+    shape, kind, d_type, c_type, layouts, strides, space, matrices, multiply="wmma.mma", kinds=None, arithmetic="exact"
+):
     """Load A, B and C from one buffer in `space`, multiply, and store D after them. Returns the buffer."""
     m, n, k = extents(shape)
     types = {"a": kind, "b": kind, "c": c_type, "d": d_type}
@@ -352,15 +361,16 @@ def run_wmma(shape, kind, d_type, c_type, layouts, strides, space, matrices, mul
   ret;
 }}
 """
-    device = Device(memory_bytes=1 << 20)
+    device = Device(memory_bytes=1 << 20, tensor_cores=arithmetic)
     place = device.upload(buffer)
     device.launch(device.load(ptx), (1,), (32,), [place])
     return device.read(place, total)[offsets["d"] :]
 
 
+@pytest.mark.parametrize("arithmetic", MODES)
 @pytest.mark.parametrize("space", ["global", "shared", "generic"])
 @pytest.mark.parametrize(("shape", "kind", "d_type", "c_type"), WMMA)
-def test_wmma(shape, kind, d_type, c_type, space):
+def test_wmma(shape, kind, d_type, c_type, space, arithmetic):
     generator = np.random.default_rng(6)
     m, n, k = extents(shape)
     values = {
@@ -382,7 +392,7 @@ def test_wmma(shape, kind, d_type, c_type, space):
             strides[name] = lines.shape[1] + 8
             padded[name] = np.zeros((lines.shape[0], strides[name]), DTYPES[types[name]])
             padded[name][:, : lines.shape[1]] = lines
-        stored = run_wmma(shape, kind, d_type, c_type, layouts, strides, space, padded)
+        stored = run_wmma(shape, kind, d_type, c_type, layouts, strides, space, padded, arithmetic=arithmetic)
         lines = stored[: padded["d"].nbytes].view(DTYPES[d_type]).reshape(padded["d"].shape)
         result = lines[:, : n if layouts["d"] == "row" else m]
         result = result if layouts["d"] == "row" else result.T

@@ -113,8 +113,12 @@ def test_check_ladder_checks_every_rung(monkeypatch):
     quick = ["coalesced", "wmma_gmem", "wgmma_basic"]  # all take a minute
     run = KernelCheck.run
 
-    def found(check, *others):
-        return run(check, *others) if check.kernel.name in quick else CheckResult(check.kernel.name, verified=False)
+    def found(check, *others, **options):
+        return (
+            run(check, *others, **options)
+            if check.kernel.name in quick
+            else CheckResult(check.kernel.name, verified=False)
+        )
 
     monkeypatch.setattr(KernelCheck, "run", found)
     record = in_json("check", "ladder", "--schedules", 0, code=1)
@@ -155,7 +159,7 @@ def test_what_is_reported_is_shown_and_exits_with_1(monkeypatch):
     found.begin(eager := Asynchrony("eager"))
     place = "`ld.global.f32` at kernels/mma.cuh:41 (PTX line 9)"
     found.report(eager, "OutOfBounds", "reads outside all", [place], "CTA 0, thread 3")
-    monkeypatch.setattr(KernelCheck, "run", lambda *_: found.result())
+    monkeypatch.setattr(KernelCheck, "run", lambda *_, **__: found.result())
     record = in_json("check", "mma", 24, 24, 24, code=1)
     assert record["verified"] is False
     assert record["reports"][0]["locations"] == [place]
@@ -220,10 +224,10 @@ def test_check_all_leaves_a_kernel_that_takes_too_long_out_and_keeps_the_others(
 def test_check_all_keeps_the_others_where_a_kernel_cannot_be_run(monkeypatch):
     run = KernelCheck.run
 
-    def found(check, *others):
+    def found(check, *others, **options):
         if check.kernel.name == "simt":
             raise MemoryError("16 GB")
-        return run(check, *others)
+        return run(check, *others, **options)
 
     monkeypatch.setattr(KernelCheck, "run", found)
     record = in_json("check", "all", 9, 7, 5, "--schedules", 0, code=1)

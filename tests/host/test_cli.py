@@ -130,7 +130,7 @@ def test_a_bad_value_of_an_option_is_named_in_our_words():
 
 def test_what_cannot_be_done_is_json_too():
     assert in_json("run", 8, 8, code=2) == {"error": "M is 8, and K is missing: give all of M N K, or none of them"}
-    assert "No such command" in in_json("walk", code=2)["error"]
+    assert "'walk' does not exist: use " in in_json("walk", code=2)["error"]
     assert "--json" in in_json(code=2)["error"]
 
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tilewright.cli.command import CommandLine, command
+from tilewright.cli.command import Command, CommandLine, Gives, command
 from tilewright.cli.options import Json
 from tilewright.errors import ArgumentValueError
 
@@ -18,18 +18,26 @@ class Extents:
     """A group with an argument, which must be given, and an option."""
 
     m: Annotated[int, typer.Argument(min=0)]
-    pad: Annotated[int, typer.Option("--pad")] = 2
+    pad: Annotated[int, typer.Option("--pad"), Gives("pad_bytes", "gap")] = 2
 
 
 def run(function, *words):
     app = typer.Typer(cls=CommandLine)
-    app.command()(command(function))
+    app.command(cls=Command)(command(function))
     app.command("another")(lambda: None)
     return CliRunner().invoke(app, [function.__name__, *words])
 
 
+MESSAGES = {
+    100: "pad_bytes=9: gap=8", 101: "m=7", 102: "times=6", 103: "hours=5", 104: "gap is none", 105: "m: none",
+    106: "m 'none'", 107: "times_=1",
+}  # fmt: skip
+
+
 def grow(extents: Extents, times: Annotated[int, typer.Option("--times")] = 1, as_json: Json = False) -> None:
     """Print the extents."""
+    if extents.m > 99:
+        raise ArgumentValueError(MESSAGES[extents.m])
     if extents.m == 13:
         raise ArgumentValueError("m is 13: take another")
     if extents.m == 14:
@@ -53,11 +61,51 @@ def test_what_typer_refuses_it_refuses_in_a_group_too():
     assert record["error"].startswith("Invalid value for '--pad'")
 
 
-@pytest.mark.parametrize(("m", "code", "message"), [(13, 2, "m is 13: take another"), (15, 130, "interrupted")])
+@pytest.mark.parametrize(("m", "code", "message"), [(13, 2, "M is 13: take another"), (15, 130, "interrupted")])
 def test_an_error_for_the_caller_is_its_message(m, code, message):
     done = run(grow, str(m))
     assert (done.exit_code, done.stdout, done.stderr) == (code, "", f"tilewright: {message}\n")
     assert json.loads(run(grow, str(m), "--json").stdout) == {"error": message}
+
+
+@pytest.mark.parametrize(
+    ("m", "message"),
+    [
+        (100, "--pad=9: gap=8"),
+        (101, "M=7"),
+        (102, "--times=6"),
+        (103, "hours=5"),
+        (104, "--pad is none"),
+        (105, "M: none"),
+        (106, "m 'none'"),
+        (107, "times_=1"),
+    ],
+)
+def test_an_error_begins_with_what_was_typed(m, message):
+    assert run(grow, str(m)).stderr == f"tilewright: {message}\n"
+    assert json.loads(run(grow, str(m), "--json").stdout) == {"error": message}
+
+
+def test_an_unknown_command_is_answered_with_all_the_closest_first():
+    app = typer.Typer(cls=CommandLine)
+    for name in ("grow", "shrink", "another"):
+        app.command(name)(lambda: None)
+    for typed, closest in (("Shrunk", "shrink"), ("other", "another")):
+        done = CliRunner().invoke(app, [typed])
+        assert (done.exit_code, done.stdout) == (2, "")
+        said, names = done.stderr.splitlines()[0].split(": use ")
+        assert said == f"tilewright: {typed!r} does not exist"
+        assert names.startswith(f"{closest}, ")
+        assert set(names.split(", ")) == {"grow", "shrink", "another"}
+
+
+def test_a_value_that_looks_like_an_option_is_written_behind_two_hyphens():
+    done = run(grow, "--pad", "3", "-m*4")
+    assert done.exit_code == 2
+    assert "No such option: -m: if -m*4 is a value, write `-- '-m*4'` at the end" in done.stderr
+    assert "is a value" not in run(grow, "3", "--pat", "3").stderr
+    assert "is a value" not in run(grow, "3", "-x").stderr
+    assert "Invalid value for 'm'" in run(grow, "--pad", "3", "--", "-m*4").stderr
 
 
 def test_a_defect_keeps_its_traceback():

@@ -31,6 +31,15 @@ def test_every_topic_is_shown_on_a_page():
         assert f"tilewright model {name} " in shown or f"tilewright model {name}\n" in shown, name
 
 
+def test_the_words_of_the_glossary_are_those_of_the_pages():
+    """Each word once, and only words that a page uses."""
+    entries = re.findall(r"^- \*\*(.+?)\*\*: ", text_of(FOLDER / "glossary.md"), re.MULTILINE)
+    words = [word for entry in entries for word in entry.split(", ")]
+    assert len(set(words)) == len(words) > 60
+    shown = " ".join(text_of(path).lower() for path in PAGES if path.stem != "glossary")
+    assert [word for word in words if word.lower() not in shown] == []
+
+
 def test_pictures_are_shown_where_they_are_drawn_and_small():
     drawn = {name for path in PAGES for name in re.findall(r"--plot ([\w.-]+\.svg)\n", text_of(path))}
     shown = {name for path in PAGES for name in re.findall(r"!\[[^\]]+\]\(pictures/([\w.-]+)\)", text_of(path))}

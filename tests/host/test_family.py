@@ -14,12 +14,20 @@ from support.doubles import RecordingBackend
 from tilewright import api
 from tilewright.errors import TilewrightError
 from tilewright.hardware import A100, H200
+from tilewright.kernels.kernel import values_of
 from tilewright.kernels.parameters import gemm_parameters
+from tilewright.model import ranking
+from tilewright.model.cost import times_of
 from tilewright.planner import family, planning, tuned
+from tilewright.planner.choose import choose
 from tilewright.planner.family import Families
 from tilewright.planner.plan_cache import PlanCache
+from tilewright.planner.tuned_table import Entry, Key
 
 MOST_ROWS = 600
+
+BEST = tuned.best
+"""What tests else replace."""
 
 
 class Loaded(RecordingBackend):
@@ -214,16 +222,47 @@ def test_c_may_be_out_and_views_may_be_interleaved(backend):
     assert len(backend.launched) == 3
 
 
-def test_what_was_tuned_meanwhile_counts(backend, monkeypatch):
-    a, b = f16(64, 32), f16(32, 48)
-    tw.plan(a, b, backend=backend)
-    first = tw.plan(a[:56], b, backend=backend)
-    other = next(each for each in first.kernel.configs(first.problem, H200) if each != first.config)
-    monkeypatch.setattr(tuned, "may_have", lambda problem, gpu: True)
-    monkeypatch.setattr(tuned, "best", lambda problem, gpu, kernel: (other, "tuned for 56 rows"))
-    planned = tw.plan(a[:56], b, backend=backend)
-    assert planned.config == other
-    assert "tuned for 56 rows" in planned.reason
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """The only tables of tuned Configs."""
+    store = tuned.Store(tuned.label(H200), [tmp_path])
+    monkeypatch.setattr(tuned, "_SHIPPED", tmp_path / "none")
+    monkeypatch.setattr(tuned, "store", lambda gpu: store)
+    monkeypatch.setattr(tuned, "best", BEST)
+    return store
+
+
+def entry_of(plan, config):
+    return Entry(Key.of(plan.problem), plan.problem.m, plan.kernel.name, values_of(config), 1.0, "2026-01-01", "13.0")
+
+
+def test_what_was_tuned_meanwhile_counts_for_its_rows_and_near_ones(backend, kept):
+    a, b = f16(640, 64), f16(64, 512)
+
+    def planned(rows):
+        return tw.plan(a[:rows], b, backend=backend)
+
+    planned(600)
+    untuned = {rows: planned(rows) for rows in range(360, 385)}
+    configs = untuned[380].kernel.configs(untuned[380].problem, H200)
+    near, far = (next(other for other in order if other != untuned[380].config) for order in (configs, configs[::-1]))
+    kept.add([entry_of(untuned[380], near)])
+    assert {rows for rows in untuned if planned(rows).config == near} >= {380, 377, 384}
+    assert "tuned for 380 rows" in planned(378).reason
+    kept.add([entry_of(untuned[380], far)], replaces=True)
+    assert {rows for rows in untuned if planned(rows).config == far} == {380}
+    assert planned(378).config == untuned[378].config
+
+
+def test_of_a_family_with_tuned_rows_each_choice_is_made_once(backend, kept, monkeypatch):
+    a, b = f16(640, 64), f16(64, 512)
+    first = tw.plan(a[:600], b, backend=backend)
+    kept.add([entry_of(first, first.config)])
+    chosen = mock.Mock(side_effect=choose)
+    monkeypatch.setattr(family, "choose", chosen)
+    for rows in (600, 593, 595, 599, 600, 64, 63):
+        tw.plan(a[:rows], b, backend=backend)
+    assert [call.args[0].m for call in chosen.call_args_list] == [600, 593, 64]
 
 
 def test_a_kernel_that_is_not_loaded_is_not_taken_from_a_family_while_capturing(backend, monkeypatch):
@@ -244,4 +283,17 @@ def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatc
             tw.plan(a[:rows], f16(32, columns), backend=backend)
     known = api._families._known
     assert 1 <= len(known) <= 3
-    assert all(len(each._choices) <= 2 and len(each._launches) <= 2 for each in known.values())
+    assert all(len(each._known.choices) <= 2 and len(each._launches) <= 2 for each in known.values())
+
+
+def test_of_ten_thousand_numbers_of_rows_the_model_is_asked_about_every_eighth(backend, monkeypatch):
+    asked, chosen = mock.Mock(side_effect=times_of), mock.Mock(side_effect=choose)
+    monkeypatch.setattr(ranking, "times_of", asked)
+    monkeypatch.setattr(family, "choose", chosen)
+    rows = range(64, 10_064)
+    a, b, out = f16(rows[-1], 64), f16(64, 96), f16(rows[-1], 96)
+    for m in np.random.default_rng(0).permutation(rows).tolist():
+        tw.plan(a[:m], b, out=out[:m], backend=backend)
+    (known,) = api._families._known.values()
+    assert chosen.call_count == 1
+    assert asked.call_count <= len(known._known.choices) + 1 <= len(rows) // 8 + 3

@@ -92,5 +92,5 @@ def leaves(nav):
 
 
 def test_a_page_that_its_index_forgets_is_an_error(found):
-    with pytest.raises(ValueError, match=r"ladder/index\.md links to no ladder/lost\.md: add a link"):
+    with pytest.raises(ValueError, match=r"ladder/index\.md lists no ladder/lost\.md: begin a row"):
         pages.navigation({**found, **reference.pages(), PurePosixPath("ladder/lost.md"): "# Lost"})

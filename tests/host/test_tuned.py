@@ -106,8 +106,8 @@ def test_an_entry_is_for_products_that_differ_in_m_alone(other):
 def test_of_a_bucket_the_nearest_m_counts_and_a_larger_one_first():
     table = Table([entry(product(m=m)) for m in (16, 400, 450, 500, 512)])
     key = Key.of(product())
-    found = {m: table.find(key, m) for m in (15, 16, 17, 385, 400, 401, 499, 501, 512, 513)}
-    expected = [None, 16, None, 400, 400, 450, 500, 512, 512, None]
+    found = {m: table.find(key, m) for m in (15, 16, 17, 385, 400, 401, 499, 501, 505, 512, 513)}
+    expected = [None, 16, None, 400, 400, 450, 500, 500, 512, 512, None]  # 501 has the tiles of 500
     assert [each and each.m for each in found.values()] == expected
 
 

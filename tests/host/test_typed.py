@@ -15,6 +15,9 @@ import tilewright
 
 ROOT = Path(__file__).parents[2]
 
+MOST_BYTES = 1_250_000
+"""Of the wheel: text of some 570 files, compressed to a third."""
+
 RIGHT = """
 from pathlib import Path
 
@@ -64,17 +67,23 @@ tw.check("it", grid=1, blocks=2)
 
 
 @pytest.fixture(scope="module")
-def users_python(tmp_path_factory):
-    """The Python of a user who installed tilewright's wheel beside its dependencies."""
+def wheel(tmp_path_factory):
+    """The wheel of this tree, as a path."""
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("user")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def users_python(wheel):
+    """The Python of a user who installed tilewright's wheel beside its dependencies."""
+    folder = wheel.parent
     venv.create(folder / "venv", symlinks=True)
     (site,) = folder.glob("venv/lib/python*/site-packages")
     with ZipFile(wheel) as archive:
-        assert "tilewright/py.typed" in archive.namelist()
         archive.extractall(site)
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     for name, text in (("right.py", RIGHT), ("wrong.py", WRONG)):
@@ -100,6 +109,15 @@ def pyright(python, name):
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)["generalDiagnostics"]
     return [f"{each['range']['start']['line']}: {each['message']}" for each in found if each["severity"] == "error"]
+
+
+def test_the_wheel_is_the_package_and_small(wheel):
+    sources = (path for path in (ROOT / "src/tilewright").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    with ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert packed == {str(path.relative_to(ROOT / "src")) for path in sources}
+    assert "tilewright/py.typed" in packed
+    assert wheel.stat().st_size < MOST_BYTES
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the folders of an environment have other names")

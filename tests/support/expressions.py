@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from tilewright.dtypes import fp32
 from tilewright.emulator import Device
 from tilewright.expression.tree import (
     COMPARISONS,
@@ -47,22 +48,27 @@ EXPRESSIONS = TREES.map(lambda root: Operation("+", (root, Name("acc")))).map(_c
 """Random expressions over `acc` and perhaps NAMES."""
 
 
-def applied(expression, values):
-    """The expression of fp32 arrays by name, each of one element per lane, computed by its CUDA in the emulator."""
+def applied(expression, values, kind=fp32):
+    """The expression of fp32 arrays by name, one element per lane, computed in the emulator for results of `kind`.
+
+    The results are not rounded to it.
+    """
     lanes = len(values["acc"])
+    blocks = -(-lanes // 1024)
     names = ("acc", *expression.operands)
     text = f"""
 #include "epilogue/functions.cuh"
 namespace tilewright {{
 extern "C" __global__ void apply({", ".join(f"const float* {name}" for name in names)}, float* out) {{
-  const int lane = threadIdx.x;
+  using Output = {kind.cuda};
+  const int lane = threadIdx.x + blockIdx.x * blockDim.x;
   out[lane] = {expression.cuda({name: f"{name}[lane]" for name in names})};
 }}
 }}
 """
     compiled = compile(TranslationUnit("apply", text, reachable_headers(text)))
-    device = Device(memory_bytes=1 << 20)
+    device = Device(memory_bytes=1 << 22)
     addresses = [device.upload(values[name].astype(np.float32)) for name in names]
     out = device.allocate(4 * lanes)
-    device.launch(device.load(compiled.ptx), (1,), (lanes,), [*addresses, out])
+    device.launch(device.load(compiled.ptx), (blocks,), (lanes // blocks,), [*addresses, out])
     return device.read(out, 4 * lanes).view(np.float32)

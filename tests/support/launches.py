@@ -52,7 +52,7 @@ class Launch:
 
     The entry takes the tensor maps, then the addresses of the buffers, then the handles of the pictures, then the
     numbers (64 bits each). Buffers are arrays of bytes: what they hold before, and in a result what they hold
-    afterwards; in a result the bytes of the pictures follow.
+    afterwards; in a result the bytes of the pictures follow. hardware: emulated tensor cores add like the GPU's.
     """
 
     ptx: str
@@ -64,6 +64,7 @@ class Launch:
     cluster: int = 1
     shared_bytes: int = 0
     pictures: tuple[Picture, ...] = ()
+    hardware: bool = False
 
     @property
     def before(self):
@@ -73,7 +74,7 @@ class Launch:
 
 def emulate(launch, **options):
     """The buffers and the pictures after the launch in the emulator; `options` are the device's."""
-    device = Device(memory_bytes=1 << 26, **options)
+    device = Device(memory_bytes=1 << 26, **({"tensor_cores": "hardware"} if launch.hardware else {}), **options)
     addresses = [device.upload(buffer) for buffer in launch.buffers]
     maps = [_encoded(device, tensor, addresses[tensor.buffer]) for tensor in launch.tensors]
     images = [device.images.make(each.texels, each.dimensions, layered=each.layered) for each in launch.pictures]

@@ -6,6 +6,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
+from support.gpu_process import GpuFailure
+from support.launches import emulate
+from tilewright.emulator import UnsupportedInstruction
+
 EQUAL = "equal"
 EXPLAINED = "explained"
 
@@ -28,6 +32,33 @@ def compared(case, emulated, hardware, explain, run):
         return EQUAL, []
     reason = explain and explain(emulated, hardware, run)
     return (EXPLAINED, [reason, *differences]) if reason else ("different", differences)
+
+
+def outcome_on(gpu, case, explain=None):
+    """The outcome of a case on both machines, as `compared` has it.
+
+    gpu: a GpuProcess. Failures of either machine are outcomes too.
+    """
+    launch = case.launch()
+    try:
+        gpu.submit(launch)
+        emulated, refusal = _emulated(launch)
+        hardware = gpu.result()
+    except GpuFailure as error:
+        return "failed on the GPU", [str(error)[:300]]
+    if emulated is None:
+        return refusal
+    return compared(case, emulated, hardware, explain, lambda other: emulate(other, checks=False))
+
+
+def _emulated(launch):
+    """The buffers after the launch and None, or None and the outcome that is to be recorded."""
+    try:
+        return emulate(launch, checks=False), None
+    except UnsupportedInstruction as error:
+        return None, ("not emulated", [str(error)[:300]])
+    except Exception as error:  # whatever it is, the launch on the GPU goes on and the others are still to come
+        return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
 
 
 _SHOWN = 6

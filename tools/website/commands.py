@@ -13,6 +13,7 @@ from website.documents import title_of
 
 _BESIDES = ("index.md", "changelog.md", "contributing.md", "source")
 """The pages that show many commands, and are no place to read about one."""
+_CODE_OR_SIGN = re.compile(r"(?P<code>`[^`]+`|(?<![\w-])--[a-z][\w-]*|\b[A-Z]+(?:_[A-Z]+)+\b)|[\\`*_\[\]|<>&]")
 _EXAMPLES = "\b\nExamples:\n"
 """What separates the description of a command from its examples."""
 
@@ -75,5 +76,11 @@ def _summary(command: Any) -> str:
 
 
 def escaped(text: str) -> str:
-    """Plain text as Markdown that shows it unchanged."""
-    return re.sub(r"([\\`*_\[\]|])", r"\\\1", html.escape(text, quote=False))
+    """Plain text as Markdown that shows it unchanged, with options, variables and what is quoted by ` as code."""
+    return _CODE_OR_SIGN.sub(_shown, text)
+
+
+def _shown(match: re.Match[str]) -> str:
+    if match["code"]:
+        return match[0] if match[0].startswith("`") else f"`{match[0]}`"
+    return html.escape(match[0], quote=False) if match[0] in "<>&" else f"\\{match[0]}"

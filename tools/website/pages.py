@@ -13,7 +13,7 @@ from website.documents import ROOT, title_of
 FOLDER = Path(__file__).parent
 PROJECT = ("design.md", "memory-rules.md", "performance-log.md", "contributing.md", "changelog.md")
 """Pages for those who change tilewright."""
-_LINK = re.compile(r"\]\(([\w./-]+\.md)\)")
+_LISTED = re.compile(r"^(?:\| |- )\[[^]]*\]\(([\w./-]+\.md)\)", re.MULTILINE)
 
 
 def write(folder: Path) -> None:
@@ -56,12 +56,12 @@ def navigation(pages: Mapping[PurePosixPath, str]) -> list[Any]:
 
 
 def _in_order(folder: str, pages: Mapping[PurePosixPath, str]) -> list[str]:
-    """The pages of a folder as its index first links to them."""
+    """The pages of a folder as tables and lists of its index begin with them."""
     index = PurePosixPath(folder, "index.md")
-    linked = dict.fromkeys(f"{folder}/{target}" for target in _LINK.findall(pages[index]))
+    linked = dict.fromkeys(f"{folder}/{target}" for target in _LISTED.findall(pages[index]))
     own = {str(path) for path in pages if path.parts[0] == folder} - {str(index)}
     if missing := own.difference(linked):
-        raise ValueError(f"{index} links to no {', '.join(sorted(missing))}: add a link")
+        raise ValueError(f"{index} lists no {', '.join(sorted(missing))}: begin a row of a table with a link to it")
     return [str(index), *(name for name in linked if name in own)]
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tilewright.backends.protocol import Executable
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape, gemm_parameters
+from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.operand import Operand
 
 
@@ -18,9 +18,9 @@ class AbsentGpu:
     def __init__(self, hardware: Hardware = H200):
         self.hardware = hardware
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> Executable:
         """Write the parameters, as the backend of a GPU does, and return an Executable that launches nothing."""
-        gemm_parameters(arguments)
+        arguments.structure()
         return lambda pointers, alpha, beta, stream: None
 
     @contextmanager

@@ -13,10 +13,11 @@ import numpy as np
 
 from tilewright.backends.protocol import mirrored
 from tilewright.emulator import Counters, Device, Observer
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.kernels.parameters import Arguments, LaunchShape, parameters_of
 from tilewright.operand import HOST, Operand
 from tilewright.problem import OPERANDS
 
@@ -26,6 +27,7 @@ class EmulatedBackend:
 
     asynchrony, seed: when asynchronous copies and products complete: "eager" (at once), "lazy" (as late as allowed) or
     "random". A result that depends on it is a race.
+    tensor_cores: "exact", or "hardware" to add as those of an H200 do (see `Device`).
     count_memory: also count sectors and wavefronts, which costs time.
     checks: look for races and other broken rules; `device.reports` then lists them.
     progress: called with the finished share of a launch.
@@ -40,6 +42,7 @@ class EmulatedBackend:
         *,
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
+        tensor_cores: Arithmetic = "exact",
         count_memory: bool = False,
         checks: bool = False,
         progress: Callable[[float], None] | None = None,
@@ -51,6 +54,7 @@ class EmulatedBackend:
             Device,
             asynchrony=asynchrony,
             seed=seed,
+            tensor_cores=tensor_cores,
             count_memory=count_memory,
             checks=checks,
             progress=progress,
@@ -59,7 +63,7 @@ class EmulatedBackend:
         self.device = self._make_device()
         _BACKENDS.add(self)
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "EmulatedExecutable":
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> "EmulatedExecutable":
         """Parse the PTX and generate its NumPy code (cached by text)."""
         with self._turn:
             return EmulatedExecutable(self, compiled, shape, arguments)
@@ -149,9 +153,7 @@ class _EmulatedMemory:
 class EmulatedExecutable:
     """A kernel's PTX with its launch shape."""
 
-    def __init__(
-        self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments
-    ):
+    def __init__(self, backend: EmulatedBackend, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments):
         self._backend, self._compiled = backend, compiled
         self._load()
         self._shape = shape
@@ -177,7 +179,7 @@ class EmulatedExecutable:
             )
             for spec in self._arguments.tensor_maps
         ]
-        parameters = bytes(self._arguments.parameters(pointers, alpha, beta))
+        parameters = bytes(parameters_of(self._arguments, pointers, alpha, beta))
         return self._device.launch(
             self._kernel,
             (self._shape.grid, 1, 1),

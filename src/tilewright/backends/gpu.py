@@ -16,16 +16,14 @@ from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import (
     L2_PROMOTION_BYTES,
+    Arguments,
     GemmParameters,
-    KernelArguments,
     LaunchShape,
     TensorMapSpec,
-    gemm_parameters,
-    pointer_words,
     words_of,
 )
 from tilewright.operand import HOST, Operand
-from tilewright.problem import OPERANDS, operand_names
+from tilewright.problem import OPERANDS
 
 _CACHED_MAPS = 64
 """The most tensor maps that are kept per operand of a plan; the next address empties the cache first."""
@@ -99,7 +97,7 @@ class GpuBackend:
         self._pool: Any = None
         self._making_pool = threading.Lock()
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> "GpuExecutable":
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> "GpuExecutable":
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
         return GpuExecutable(self, self.function(compiled, shape), shape, arguments)
 
@@ -245,12 +243,12 @@ class GpuBackend:
 class GpuExecutable:
     """A loaded kernel with a prebuilt launch: a call only writes pointers and scalars into place and launches."""
 
-    def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: KernelArguments):
+    def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: Arguments):
         self._backend = backend
         self._lock = threading.Lock()  # one launch at a time uses the parameters
-        self._parameters = gemm_parameters(arguments)
+        self._parameters = arguments.structure()
         self._words = words_of(self._parameters)
-        self._places = pointer_words(len(operand_names(arguments.problem.epilogue.expression)))
+        self._places = arguments.places()
         self._scalars = GemmParameters.alpha.offset
         self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
         addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]

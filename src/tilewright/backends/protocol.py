@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from tilewright.hardware import Hardware
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.operand import Operand
 from tilewright.problem import WRITTEN
 
@@ -53,7 +53,7 @@ class Backend(Workspaces, Protocol):
     def reads_in_place(self, device: int) -> bool:
         """Whether kernels use the memory of a device (HOST or a GPU's number) where it is, without copies."""
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> Executable:
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> Executable:
         """Load the kernel and prebuild everything that does not change from call to call."""
 
     def has_loaded(self, compiled: CompiledKernel) -> bool:

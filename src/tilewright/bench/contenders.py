@@ -19,7 +19,7 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.parameters import KernelArguments, LaunchShape
+from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
 from tilewright.planner.tuning import tune
@@ -63,7 +63,8 @@ class Tilewright(Contender):
             problem = inputs.problem._replace(batch_invariant=self.batch_invariant)
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
             how: dict[str, Any] = {"backend": _serial_gpu(inputs.device)} if self.serial else {}
-            return planned(products(inputs), *chosen[:3], batch_invariant=self.batch_invariant, **how)
+            kernel, config, reason = chosen.kernel, chosen.config, chosen.reason
+            return planned(products(inputs), kernel, config, reason, batch_invariant=self.batch_invariant, **how)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
@@ -123,7 +124,7 @@ class StreamingRead(Contender):
 class SerialGpu(GpuBackend):
     """A GPU on which no grid begins before the one ahead of it in the stream has ended."""
 
-    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: KernelArguments) -> GpuExecutable:
+    def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> GpuExecutable:
         """The launch, without the attribute of a programmatic dependent one."""
         return super().prepare(compiled, shape._replace(dependent=False), arguments)
 

@@ -54,7 +54,9 @@ class WithEpilogue(Contender):
             operands = {name: adopt(array, name) for name, array in named.items()}
             problem = bind(operands, activation=None, expression=expression).problem
             chosen = choose(problem, inputs.hardware, measured=False)
-            prepared = planned(calls, *chosen[:3], epilogue=str(expression), gate=expression.gate)
+            prepared = planned(
+                calls, chosen.kernel, chosen.config, chosen.reason, epilogue=str(expression), gate=expression.gate
+            )
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
         about = prepared.about | {EPILOGUE: str(expression)}

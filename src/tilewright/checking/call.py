@@ -13,6 +13,7 @@ from tilewright.checking.result import CheckResult, merged
 from tilewright.checking.wording import PYTHON
 from tilewright.emulator import Coverage
 from tilewright.emulator.checks.reporting.waivers import Ignored, waivers_of
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentTypeError
 from tilewright.rounding import natural
 
@@ -48,6 +49,7 @@ def check(
     schedules: int = 2,
     ignore: Ignored = (),
     at: str | None = None,
+    tensor_cores: Arithmetic = "exact",
 ) -> CheckResult: ...
 @overload
 def check(
@@ -59,6 +61,7 @@ def check(
     schedules: int = 2,
     ignore: Ignored = (),
     at: str | None = None,
+    tensor_cores: Arithmetic = "exact",
     **options: Any,
 ) -> CheckResult: ...
 def check(
@@ -72,6 +75,7 @@ def check(
     schedules: int = 2,
     ignore: Ignored = (),
     at: str | None = None,
+    tensor_cores: Arithmetic = "exact",
     **options: Any,
 ) -> CheckResult:
     """Launch a kernel in the emulator under several orders of asynchronous completion, and report broken rules.
@@ -102,6 +106,8 @@ def check(
     of a file with one a line. The result's `waived` lists those that covered anything.
     at: a line and a thread of CTA 0, FILE:LINE or FILE:LINE@THREAD, such as "mma.cu:30@5": the result's `registers` has
     those of the thread there, before and after each instruction, the first time that it executes it.
+    tensor_cores: "hardware" adds products as the tensor cores of an H200 do, bit for bit, and takes longer; "exact"
+    adds them in float32.
 
     A Triton kernel takes what it takes on a GPU: its arguments, TensorDescriptors too, its constants and options by
     name, and a grid that may be a function of the constants. Of an autotuned one the first Config is taken that its
@@ -125,7 +131,7 @@ def check(
     coverage = Coverage()
 
     def perform(launch: Launch) -> None:
-        result, contents = launch.check(orders, waivers=waivers, coverage=coverage, at=place)
+        result, contents = launch.check(orders, waivers=waivers, coverage=coverage, at=place, tensor_cores=tensor_cores)
         results.append(result)
         if result.interrupted:
             raise KeyboardInterrupt(result.error)

@@ -12,6 +12,7 @@ from tilewright.checking.product import NotTaken, Product, first_accepted, whole
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.expression.tree import Expression
 from tilewright.hardware import H200, Hardware
@@ -39,7 +40,12 @@ class KernelCheck:
     refusal: str = ""
 
     def run(
-        self, orders: Sequence[Asynchrony], seed: int = 0, progress: Callable[[float], None] = ignored
+        self,
+        orders: Sequence[Asynchrony],
+        seed: int = 0,
+        progress: Callable[[float], None] = ignored,
+        *,
+        tensor_cores: Arithmetic = "exact",
     ) -> CheckResult:
         """Multiply random matrices under each order, with the first Config that the kernel has for the product."""
         kernel, product = self.kernel, self.product
@@ -53,7 +59,7 @@ class KernelCheck:
         operands = product.operands(seed)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
-            backend = EmulatedBackend(self.hardware, **options)
+            backend = EmulatedBackend(self.hardware, tensor_cores=tensor_cores, **options)
 
             def run() -> tuple[dict[str, Array], Counters | None]:
                 written = product.outputs()

@@ -25,6 +25,7 @@ from tilewright.emulator import Counters, Coverage, Device, Kernel
 from tilewright.emulator.checks.reporting.waivers import Waiver
 from tilewright.emulator.memory import WHOSE
 from tilewright.emulator.ptx.parser import COMPILED, source_files
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError
 from tilewright.reference import Array
 
@@ -132,12 +133,14 @@ class Launch:
         waivers: Sequence[Waiver] = (),
         coverage: Coverage | None = None,
         at: Place | None = None,
+        tensor_cores: Arithmetic = "exact",
         progress: Callable[[float], None] = ignored,
     ) -> tuple[CheckResult, Results | None]:
         """The findings under every order, and the contents of the buffers after the first run that ended.
 
         coverage: notes what this launch exercises too, besides others of one call.
         at: a line and a thread whose registers the result has, from the first order.
+        tensor_cores: how they add (see `Device`).
 
         Raises:
             EmulatorError: for PTX that is wrong or not emulated, and for launches that no GPU accepts.
@@ -156,7 +159,9 @@ class Launch:
             memory_bytes = arguments.nbytes + SPARE_BYTES
             if trace is not None and order is orders[0]:
                 options = {**options, "observers": [*options["observers"], trace], "trace": [trace.place.line]}
-            device = Device(memory_bytes=memory_bytes, ignore=ignore, printed=printed, **options)
+            device = Device(
+                memory_bytes=memory_bytes, ignore=ignore, printed=printed, tensor_cores=tensor_cores, **options
+            )
             addresses = {name: _upload(device, array, arguments.buffers[name].skew) for name, array in initial.items()}
             findings.named = lambda text: in_words(_named(text, addresses, initial), remedies)
 

@@ -13,7 +13,7 @@ import typer
 from tilewright import __version__
 from tilewright.cli import bench, check, compile, doctor, explain, inspect, ladder, model, run, tune
 from tilewright.cli.bench import micro
-from tilewright.cli.command import BAD_REQUEST, UNREAD, CommandLine, Ended, WithNegativeNumbers
+from tilewright.cli.command import BAD_REQUEST, UNREAD, Command, CommandLine, Ended
 
 app = typer.Typer(
     name="tilewright",
@@ -28,7 +28,7 @@ for command in (
     run.run, explain.explain, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check,
     doctor.doctor,
 ):  # fmt: skip
-    app.command(cls=WithNegativeNumbers)(command)
+    app.command(cls=Command)(command)
 app.add_typer(model.app, name="model")
 app.add_typer(micro.app, name="bench micro")
 

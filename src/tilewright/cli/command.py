@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any, get_type_hints
 
@@ -25,11 +26,19 @@ The last two are those of a shell for a process that a signal ended.
 """
 
 
+class Gives:
+    """In the annotation of an option: the names of the library's arguments that it sets, besides its own name."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """A command for typer, made from a function whose parameters may be dataclasses of options.
 
     The fields of such a dataclass are annotated as parameters are, and become options of the command. An error raised
-    for the caller becomes its message on stderr, with --json an object on stdout, and exit code 2. Ctrl-C becomes 130.
+    for the caller becomes its message on stderr, with --json an object on stdout, and exit code 2. Where a message
+    begins with the argument, it then begins with the option: `--smem=9` for `smem_bytes=9`. Ctrl-C becomes 130.
     """
     groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
@@ -41,6 +50,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             options += _options_of(kind)
         else:
             options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
+    typed = {name: word for option in options for name, word in _typed(option).items()}
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -54,7 +64,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if (said := message_of(error)) is None:
                 raise
-            code, message = BAD_REQUEST, said
+            code = BAD_REQUEST
+            message = re.sub(r"^\w+(?==|: | is )", lambda name: typed.get(name[0], name[0]), said)
         else:
             return
         typer.echo(f"tilewright: {message}", err=True)
@@ -76,11 +87,33 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
         )
 
 
+def _typed(option: inspect.Parameter) -> dict[str, str]:
+    """The names that errors may use for an option, each with how it is typed; an argument is in capitals."""
+    names, flag = [option.name], option.name.upper()
+    for about in getattr(option.annotation, "__metadata__", ()):
+        if isinstance(about, Gives):
+            names += about.names
+        elif str(about.default).startswith("--"):  # typer takes an option's first word for its default
+            flag = about.default.partition("/")[0]
+    return dict.fromkeys(names, flag)
+
+
 class Ended(Exception):
     """Ctrl-C or a reader that went away, its cause: typer would exit with 1, the code of a wrong answer."""
 
 
-class CommandLine(TyperGroup):
+class Commands(TyperGroup):
+    """Commands by name; an unknown name is answered with all names, the closest one first."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first word names."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            known = sorted(self.commands, key=lambda name: -SequenceMatcher(None, args[0].lower(), name).ratio())
+            raise UsageError(f"{args[0]!r} does not exist: use {', '.join(known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class CommandLine(Commands):
     """All commands. With --json, faults of the options are also printed as JSON, so stdout holds one object."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -122,10 +155,21 @@ class CommandLine(TyperGroup):
             raise typer.Exit(BAD_REQUEST) from None
 
 
-class WithNegativeNumbers(TyperCommand):
-    """A command that takes -1 as a value, so the argument refuses it instead of an unknown option."""
+class Command(TyperCommand):
+    """A command that takes -1 as a value, so the argument refuses it instead of an unknown option.
+
+    Where another word with a hyphen is no option, the error says how to write it as a value.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name."""
-        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", word) for word in args)
-        return super().parse_args(ctx, args)
+        ctx.ignore_unknown_options = any(re.fullmatch(r"-[\d.]+", word) for word in args)
+        given = list(args)  # parsing takes words out
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            option = getattr(error, "option_name", "--")
+            word = next((word for word in given if word.startswith(option) and len(word) > 2), None)
+            if word is not None and not option.startswith("--"):
+                error.message += f": if {word} is a value, write `-- '{word}'` at the end"
+            raise

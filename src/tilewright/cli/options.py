@@ -54,6 +54,13 @@ class BackendName(StrEnum):
     emulator = "emulator"
 
 
+class TensorCores(StrEnum):
+    """How emulated tensor cores add, as `tilewright.emulator.Device` has it."""
+
+    exact = "exact"
+    hardware = "hardware"
+
+
 def _natural(value: int | None) -> int | None:
     if value is not None and value < 0:
         raise typer.BadParameter(f"{value} is negative: give a natural number")
@@ -103,6 +110,10 @@ OutputsOption = Annotated[
     typer.Option("--outputs", help="Further outputs: acc, amax, column_sums, with commas.", show_default=False),
 ]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
+TensorCoresOption = Annotated[
+    TensorCores,
+    typer.Option("--tensor-cores", help="How the emulator adds products: in float32, or bit for bit as an H200."),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
     int | None,
@@ -241,12 +252,16 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
     return m, n, k
 
 
+LEAST_CAPABILITY = 80
+"""The least compute capability, times ten, of a GPU that runs a kernel of ours."""
+
+
 def hardware_of(arch: str) -> "Hardware":
-    """A GPU with this architecture: sm_90a, or sm_ and any capability from 80 on that NVRTC supports."""
+    """A GPU with this architecture: sm_90a, or sm_ and any sufficient capability that NVRTC supports."""
     from tilewright.hardware import HOPPER, standing_for
     from tilewright.jit.compile import compilable
 
-    targets = [f"sm_{capability}" for capability in compilable() if capability >= 80]
+    targets = [f"sm_{capability}" for capability in compilable() if capability >= LEAST_CAPABILITY]
     if "sm_90" in targets:
         targets.append(HOPPER)
     if arch not in targets:

@@ -40,13 +40,14 @@ from tilewright.emulator.program.compile import compiled, parsed, text_of
 from tilewright.emulator.program.program import Program
 from tilewright.emulator.ptx.parser import source_files
 from tilewright.emulator.ptx.syntax import Entry, Module, Parameter, Variable
+from tilewright.emulator.semantics.matrices.accumulation import MODES, Arithmetic, require_modeled
 from tilewright.emulator.semantics.tensor_map import (
     Im2colMap,
     TensorMap,
-    element_type_of,
     encode_tensor_map,
     refuse_interleave,
 )
+from tilewright.emulator.semantics.tensor_map_arguments import element_type_given, fills_nan, numbers_given
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.rounding import ceil_div, integers, natural
 
@@ -73,6 +74,8 @@ class Device:
 
     memory_bytes: capacity of global memory; pages cost nothing until they are used.
     asynchrony, seed: when asynchronous operations take effect (see the module asynchrony).
+    tensor_cores: how they add floating-point products: "exact", products exactly and sums in float32, or "hardware",
+    bit for bit like those of an H200, which takes longer.
     progress: called repeatedly with the finished fraction of a launch; a TimeoutError that it raises ends the launch,
     with a note on what ran. KeyboardInterrupt gets the same note.
     count_memory: also count sectors and wavefronts, which costs time.
@@ -93,6 +96,7 @@ class Device:
         memory_bytes: int = 1 << 30,
         asynchrony: Policy = "eager",
         seed: int = 0,
+        tensor_cores: Arithmetic = "exact",
         progress: Callable[[float], None] | None = None,
         count_memory: bool = False,
         checks: bool = True,
@@ -104,11 +108,13 @@ class Device:
         require_observers(observers)
         if asynchrony not in POLICIES:
             raise ArgumentValueError(f"asynchrony is {asynchrony!r} and must be one of {', '.join(POLICIES)}")
+        if tensor_cores not in MODES:
+            raise ArgumentValueError(f"tensor_cores is {tensor_cores!r} and must be one of {', '.join(MODES)}")
         if natural("memory_bytes", memory_bytes, 1) > MAX_MEMORY_BYTES:
             raise ArgumentValueError(f"memory_bytes is {memory_bytes} and must be at most {MAX_MEMORY_BYTES}")
         self._memory = GlobalMemory(memory_bytes)
         self.images, self.multicasts = Images(self._memory), Multicasts(self._memory)
-        self._asynchrony, self._seed = asynchrony, natural("seed", seed)
+        self._asynchrony, self._seed, self._arithmetic = asynchrony, natural("seed", seed), tensor_cores
         self._progress, self._count_memory, self._printed = progress, count_memory, printed
         self._checks, self.reports, self._observers = checks, Reports(waivers_of(ignore)), tuple(observers)
         self._trace = (trace,) if isinstance(trace, str) else tuple(trace)
@@ -183,9 +189,9 @@ class Device:
             NotImplementedError: for interleaved layouts.
         """
         tensor_map = TensorMap(
-            natural("address", address), _element_type(dtype), _each("shape", shape), _each("strides", strides),
-            _each("box", box), swizzle, _each("element_strides", element_strides or ()),
-            _fills_nan(l2_promotion, oob_fill),
+            natural("address", address), element_type_given(dtype), numbers_given("shape", shape),
+            numbers_given("strides", strides), numbers_given("box", box), swizzle,
+            numbers_given("element_strides", element_strides or ()), fills_nan(l2_promotion, oob_fill),
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
@@ -216,10 +222,10 @@ class Device:
         Other arguments and errors are those of `tensor_map`.
         """
         tensor_map = Im2colMap(
-            natural("address", address), _element_type(dtype), _each("shape", shape), _each("strides", strides),
-            integers(lower_corner), integers(upper_corner), natural("channels_per_pixel", channels_per_pixel),
-            natural("pixels_per_column", pixels_per_column), swizzle, _each("element_strides", element_strides or ()),
-            _fills_nan(l2_promotion, oob_fill),
+            natural("address", address), element_type_given(dtype), numbers_given("shape", shape),
+            numbers_given("strides", strides), integers(lower_corner), integers(upper_corner),
+            natural("channels_per_pixel", channels_per_pixel), natural("pixels_per_column", pixels_per_column), swizzle,
+            numbers_given("element_strides", element_strides or ()), fills_nan(l2_promotion, oob_fill),
         )  # fmt: skip
         refuse_interleave(interleave, address, tensor_map.strides, swizzle)
         return encode_tensor_map(tensor_map)
@@ -242,12 +248,14 @@ class Device:
         Raises:
             PtxSyntaxError, UnsupportedInstruction: naming the line.
             TypeError: if ptx is not text.
-            ValueError: if the entry or a traced line does not exist.
+            ValueError: if the entry or a traced line does not exist, or if tensor_cores is "hardware" and the module is
+                for GPUs whose tensor cores are not modeled.
         """
         ptx = text_of(ptx)
         if entry is not None and not isinstance(entry, str):
             raise ArgumentTypeError(f"entry is {entry!r} and must be the name of one of the module's kernels")
         module = parsed(ptx)
+        require_modeled(self._arithmetic, module.target)
         if entry is None and len(module.entries) == 1:
             entry = next(iter(module.entries))
         if entry not in module.entries:
@@ -304,7 +312,7 @@ class Device:
         address = self._memory.allocate(max(len(parameters), 1), 256, internal=True)
         launch = Launch(
             program, self._memory, grid_, block_, cluster_, shared_bytes, parameters, address, kernel.variables,
-            self.images.bound, self.multicasts.bound, Asynchrony(self._asynchrony, self._seed),
+            self.images.bound, self.multicasts.bound, Asynchrony(self._asynchrony, self._seed), self._arithmetic,
             self._printed or sys.stdout.write,
         )  # fmt: skip
         steps = 0
@@ -374,25 +382,3 @@ def _require_array(array: object, name: str = "array") -> None:
     if not isinstance(array, np.ndarray | np.generic) or array.dtype.hasobject:
         kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
         raise ArgumentTypeError(f"{name} is {kind} and must be a NumPy array of numbers: np.array(..., np.float32)")
-
-
-def _each(name: str, values: object) -> tuple[int, ...]:
-    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-        raise ArgumentTypeError(f"{name} is {values!r} and must be a sequence of integers, innermost first")
-    return tuple(natural(f"{name}[{index}]", value) for index, value in enumerate(values))
-
-
-def _fills_nan(l2_promotion: int, oob_fill: str) -> bool:
-    """Whether loads fill in NaN out of bounds; raises ValueError for arguments that no tensor map has."""
-    if l2_promotion not in (0, 64, 128, 256):
-        raise ArgumentValueError(f"l2_promotion is {l2_promotion} and must be 0, 64, 128 or 256 bytes")
-    if oob_fill not in ("zeros", "nan"):
-        raise ArgumentValueError(f"oob_fill is {oob_fill!r} and must be 'zeros' or 'nan'")
-    return oob_fill == "nan"
-
-
-def _element_type(dtype: npt.DTypeLike) -> str:
-    try:
-        return element_type_of(dtype)
-    except TypeError as error:
-        raise ArgumentTypeError(f"dtype is {dtype!r} and must be a NumPy dtype or a type of PTX: {error}") from None

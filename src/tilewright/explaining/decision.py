@@ -40,7 +40,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
         elif kernel is choice.kernel:
             steps.append(_taken(choice, hardware))
         else:
-            steps.append(f"{kernel.name} contends, and takes {_seconds(kernel, taken, hardware) * 1e6:.3g} us")
+            steps.append(f"{kernel.name} contends, and would take {_seconds(kernel, taken, hardware) * 1e6:.3g} us")
     return (*steps, _config(choice, hardware), _tree(problem))
 
 
@@ -50,8 +50,8 @@ def _taken(choice: Choice, hardware: Hardware) -> str:
 
 
 def _seconds(kernel: Kernel, taken: Copied, hardware: Hardware) -> float:
-    """What the model says of a kernel's own choice."""
-    return Choice(kernel, kernel.best(taken.problem, hardware), "", taken).seconds(hardware)
+    """What the model that ranks says of a kernel's own choice."""
+    return Choice(kernel, kernel.best(taken.problem, hardware), (), taken).seconds(hardware)
 
 
 def _config(choice: Choice, hardware: Hardware) -> str:

@@ -53,7 +53,7 @@ def free_rows(problem: Problem, hardware: Hardware, seconds: float) -> int:
 def _seconds(problem: Problem, hardware: Hardware) -> float | None:
     """The planner's choice by the model; None if no kernel takes the problem, or the model knows none."""
     try:
-        found = choose(problem, hardware, quiet=True).seconds(hardware)
+        found = choose(problem, hardware, quiet=True).seconds(hardware, power="settled")
     except TilewrightError:
         return None
     return found if found < float("inf") else None

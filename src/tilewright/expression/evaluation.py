@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.expression.tree import Expression, Name, Node, Number, Operation
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -26,6 +27,12 @@ _STEEPEST = 1.13
 _ACTIVATION_ERROR = 2.0**-20
 """The error of an activation in fp32, by the magnitude of its argument: kernels compute exponentials in fp32."""
 
+_SHORTER = {bf16: 2.0**-10, fp16: 2.0**-13}
+"""What gelu and gelu_tanh may err besides, by their value, where results have these types.
+
+It is a quarter of what rounding to the type may change. tests/emulate/test_activations.py measures it.
+"""
+
 _ROUNDED = 2.0**-24
 """The relative error of rounding to fp32."""
 
@@ -39,31 +46,43 @@ class Bounded(NamedTuple):
     error: Array
 
 
+Meaning: TypeAlias = Callable[..., Bounded]
+"""What an operation makes of its values."""
+
+
 def exact(values: Array) -> Bounded:
     """Numbers that a kernel reads as they are."""
     return Bounded(values.astype(np.float64), np.zeros(()))
 
 
-def evaluate(expression: Expression, values: Mapping[str, Bounded], largest: float = FP32_MAX) -> Bounded:
-    """The expression in float64 with the error of fp32; arrays that broadcast, for `acc` and each operand.
+def evaluate(expression: Expression, values: Mapping[str, Bounded], kind: DType = fp32) -> Bounded:
+    """The expression in float64 with the error of kernels that round it to `kind`; arrays that broadcast, by name.
 
     A comparison of numbers that may be equal to fp32's accuracy leaves both branches of its `where` possible. Of
-    results beyond `largest` nothing is known; their value is 0 here.
+    results beyond the largest number of `kind` nothing is known; their value is 0 here.
     """
+    known, largest = meanings(kind), 65504.0 if kind is fp16 else FP32_MAX
     with np.errstate(all="ignore"):
-        result = _evaluate(expression.root, {name: _limited(*bounded) for name, bounded in values.items()})
+        result = _evaluate(expression.root, {name: _limited(*bounded) for name, bounded in values.items()}, known)
         error = _limited(*result, largest).error
     return Bounded(np.where(np.isinf(error), 0.0, result.value), error)
 
 
-def _evaluate(node: Node, values: Mapping[str, Bounded]) -> Bounded:
+def meanings(kind: DType) -> Mapping[str, Meaning]:
+    """Every operation of `tree.OPERATIONS` in float64, with its error in kernels that round results to `kind`."""
+    if kind not in _SHORTER:
+        return MEANINGS
+    return MEANINGS | {name: _smooth(_GELUS[name], _SHORTER[kind]) for name in _GELUS}
+
+
+def _evaluate(node: Node, values: Mapping[str, Bounded], known: Mapping[str, Meaning]) -> Bounded:
     match node:
         case Number(value):
             return Bounded(np.asarray(value), np.asarray(0.0))
         case Name(name):
             return values[name]
         case Operation(name, parts):
-            return _limited(*MEANINGS[name](*(_evaluate(part, values) for part in parts)))
+            return _limited(*known[name](*(_evaluate(part, values, known) for part in parts)))
 
 
 def _limited(value: Array, error: Array, largest: float = FP32_MAX) -> Bounded:
@@ -104,13 +123,21 @@ def _sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def _smooth(function: Callable[[Array], Array]) -> Callable[[Bounded], Bounded]:
-    """What an activation that first falls and then rises makes of a Bounded."""
+def _smooth(function: Callable[[Array], Array], relative: float = 0.0) -> Callable[[Bounded], Bounded]:
+    """What an activation that first falls and then rises makes of a Bounded; for `relative`, see _SHORTER."""
 
     def apply(x: Bounded) -> Bounded:
-        return Bounded(function(x.value), _STEEPEST * x.error + _ACTIVATION_ERROR * np.abs(x.value) + TINY)
+        value, error = function(x.value), _STEEPEST * x.error
+        own = relative * (np.abs(value) + error) + _ACTIVATION_ERROR * np.abs(x.value)
+        return Bounded(value, error + own + TINY)
 
     return apply
+
+
+_GELUS: dict[str, Callable[[Array], Array]] = {
+    "gelu": lambda x: 0.5 * x * (1.0 + _erf(x / sqrt(2.0))),
+    "gelu_tanh": lambda x: 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (x + 0.044715 * x**3))),
+}
 
 
 def _comparison(compare: Callable[[Array, Array], Array]) -> Callable[[Bounded, Bounded], Bounded]:
@@ -132,7 +159,7 @@ def _where(condition: Bounded, x: Bounded, y: Bounded) -> Bounded:
     return Bounded(value, np.where(condition.error > 0, either, error))
 
 
-MEANINGS: dict[str, Callable[..., Bounded]] = {
+MEANINGS: dict[str, Meaning] = {
     "+": lambda x, y: _rounded(x.value + y.value, x.error + y.error),
     "-": lambda x, y: _rounded(x.value - y.value, x.error + y.error),
     "*": _product,
@@ -147,8 +174,7 @@ MEANINGS: dict[str, Callable[..., Bounded]] = {
     "erf": _monotone(_erf, 2.0**-21),
     "sigmoid": _monotone(_sigmoid, lambda magnitude: (magnitude + 4) * 2.0**-23),
     "relu": lambda x: Bounded(np.maximum(x.value, 0.0), x.error),
-    "gelu": _smooth(lambda x: 0.5 * x * (1.0 + _erf(x / sqrt(2.0)))),
-    "gelu_tanh": _smooth(lambda x: 0.5 * x * (1.0 + np.tanh(sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))),
+    **{name: _smooth(function) for name, function in _GELUS.items()},
     "silu": _smooth(lambda x: x * _sigmoid(x)),
     "min": lambda x, y: Bounded(np.minimum(x.value, y.value), np.maximum(x.error, y.error)),
     "max": lambda x, y: Bounded(np.maximum(x.value, y.value), np.maximum(x.error, y.error)),
@@ -160,4 +186,4 @@ MEANINGS: dict[str, Callable[..., Bounded]] = {
     "==": _comparison(np.equal),
     "!=": _comparison(np.not_equal),
 }
-"""Every operation of `tree.OPERATIONS` in float64."""
+"""`meanings` of fp32."""

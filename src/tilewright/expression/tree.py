@@ -37,8 +37,8 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "erf": (1, "erff({})"),
     "sigmoid": (1, "Sigmoid::apply({})"),
     "relu": (1, "Relu::apply({})"),
-    "gelu": (1, "Gelu::apply({})"),
-    "gelu_tanh": (1, "GeluTanh::apply({})"),
+    "gelu": (1, "Gelu<Output>::apply({})"),
+    "gelu_tanh": (1, "GeluTanh<Output>::apply({})"),
     "silu": (1, "Silu::apply({})"),
     "min": (2, "lesser({}, {})"),
     "max": (2, "greater({}, {})"),
@@ -50,7 +50,10 @@ OPERATIONS: dict[str, tuple[int, str]] = {
     "==": (2, "{} == {}"),
     "!=": (2, "{} != {}"),
 }
-"""Every operation by name: how many values it takes, and its CUDA. The functions are in cuda/epilogue/."""
+"""Every operation by name: how many values it takes, and its CUDA, in which Output is the type of the results.
+
+The functions are in cuda/epilogue/.
+"""
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 """The operations whose value is a condition, which only `where` takes, as its first."""

@@ -9,14 +9,8 @@ from tilewright.jit.source import Constant, CudaType
 from tilewright.kernels.parameters import same_parameters
 from tilewright.problem import Matrix, Problem
 
-_FUNCTORS = {
-    None: CudaType("Identity"),
-    "relu": CudaType("Relu"),
-    "gelu": CudaType("Gelu"),
-    "gelu_tanh": CudaType("GeluTanh"),
-    "silu": CudaType("Silu"),
-}
-"""The functor of each activation in cuda/epilogue/activation.cuh."""
+_FUNCTORS = {None: "Identity", "relu": "Relu", "gelu": "Gelu<{}>", "gelu_tanh": "GeluTanh<{}>", "silu": "Silu"}
+"""The functor of each activation in cuda/epilogue/activation.cuh; some take the type of out."""
 
 
 class EpilogueConstants(NamedTuple):
@@ -58,7 +52,7 @@ class EpilogueConstants(NamedTuple):
             OperandRow.of(matrix, of_sums) if name == "acc" else OperandRow(matrix.dtype, 0, False)
             for name, matrix in written
         )
-        return constants._replace(expression=ExpressionConstants(epilogue.expression, rows, outputs))
+        return constants._replace(expression=ExpressionConstants(epilogue.expression, out.dtype, rows, outputs))
 
     @classmethod
     @cache
@@ -71,7 +65,7 @@ class EpilogueConstants(NamedTuple):
             Bias=bias or out,
             has_c=c is not None,
             has_bias=bias is not None,
-            Activation=_FUNCTORS[activation],
+            Activation=CudaType(_FUNCTORS[activation].format(out.cuda)),
             store_elements=store_elements,
         )
 
@@ -140,9 +134,10 @@ class OperandRow(NamedTuple):
 
 
 class ExpressionConstants(NamedTuple):
-    """An expression with what is compiled in of its operands and outputs, in its order."""
+    """An expression with what is compiled in of its result, its operands and its outputs, in its order."""
 
     expression: Expression
+    out: DType
     rows: tuple[OperandRow, ...]
     outputs: tuple[OperandRow, ...] = ()
 
@@ -175,6 +170,7 @@ class ExpressionConstants(NamedTuple):
         return f"""\
 // {self.expression}
 struct {_STRUCT} : ExpressionDefaults {{
+  using Output = {self.out.cuda};
   using Operands = OperandRows<{", ".join(rows[scales:])}>;
 {defined}
   static __device__ __forceinline__ float apply({formal}) {{

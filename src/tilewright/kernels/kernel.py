@@ -13,7 +13,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware, Unit
 from tilewright.jit.source import Constant, CudaType, TranslationUnit, code_digest, translation_unit
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.parameters import SAME_PARAMETERS, KernelArguments, LaunchShape, TensorMapSpec
+from tilewright.kernels.parameters import SAME_PARAMETERS, Arguments, KernelArguments, LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Problem
@@ -69,7 +69,7 @@ class Launch(NamedTuple):
 
     source: TranslationUnit
     shape: LaunchShape
-    arguments: KernelArguments
+    arguments: Arguments
     constants: Constants
     exchanged: bool = False
 

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tilewright.dtypes import DType
 from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem, operand_names
@@ -113,8 +113,32 @@ class LaunchShape(NamedTuple):
     keeps_l1: bool = False
 
 
+class Arguments(Protocol):
+    """The arguments that a launch passes: the tensor maps in order, then one structure of parameters."""
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMapSpec, ...]:
+        """What the kernel takes before its parameters."""
+
+    def structure(self) -> GemmParameters:
+        """The parameters with null pointers, alpha 1 and beta 0."""
+
+    def places(self) -> tuple[int, ...]:
+        """The places of the addresses in the parameters, in words of 8 bytes, in the order of a call's pointers."""
+
+
+def parameters_of(arguments: Arguments, pointers: Sequence[int], alpha: float, beta: float) -> GemmParameters:
+    """The parameters of one launch."""
+    parameters = arguments.structure()
+    words = words_of(parameters)
+    for word, pointer in zip(arguments.places(), pointers, strict=True):
+        words[word] = pointer
+    parameters.alpha, parameters.beta = alpha, beta
+    return parameters
+
+
 class KernelArguments(NamedTuple):
-    """The arguments that a launch passes: the tensor maps in order, then one `GemmParameters`.
+    """The Arguments of a kernel that solves a Problem; pointers are in the order of `operand_names`.
 
     group_m, prefetch: what a Config says of the order of tiles and of L2, on which no compiled code depends.
     """
@@ -124,14 +148,13 @@ class KernelArguments(NamedTuple):
     group_m: int = 1
     prefetch: int = 0
 
-    def parameters(self, pointers: Sequence[int], alpha: float, beta: float) -> GemmParameters:
-        """The parameter structure of one launch, with pointers in the order of `operand_names`."""
-        parameters = gemm_parameters(self)
-        words = words_of(parameters)
-        for word, pointer in zip(pointer_words(len(pointers)), pointers, strict=True):
-            words[word] = pointer
-        parameters.alpha, parameters.beta = alpha, beta
-        return parameters
+    def structure(self) -> GemmParameters:
+        """The parameters of a launch with null pointers, alpha 1 and beta 0."""
+        return gemm_parameters(self)
+
+    def places(self) -> tuple[int, ...]:
+        """Those of the operands, and of what an expression has."""
+        return pointer_words(len(operand_names(self.problem.epilogue.expression)))
 
 
 def gemm_parameters(arguments: KernelArguments) -> GemmParameters:

@@ -17,7 +17,7 @@ from tilewright.model.cost import Prepared, Tiles
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in
 from tilewright.model.ranking import Ranking
 from tilewright.problem import Matrix, Problem
-from tilewright.rounding import ceil_div
+from tilewright.rounding import ceil_div, round_up
 
 
 class Tile(Protocol):
@@ -113,7 +113,7 @@ class TiledKernel(Kernel):
         """The first of `configs` by the number of rows."""
         offered, (_, *others) = self.offered(problem), _product(problem)
         ranking = self._ranking(offered, problem, hardware)
-        return lambda rows: offered[ranking.best(rows, *others)]
+        return lambda rows: offered[ranking.best(round_up(rows, 8), *others)]
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""
@@ -156,8 +156,11 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
 
 
 def _product(problem: Problem) -> tuple[int, int, int, int]:
-    """What the times of tiles depend on. An empty sum still has tiles to store."""
-    return problem.m, problem.n, max(problem.k, 1), problem.batch_count
+    """What the times of tiles depend on, m rounded up to 8, of which tiles are multiples, so that choices are shared.
+
+    An empty sum still has tiles to store.
+    """
+    return round_up(problem.m, 8), problem.n, max(problem.k, 1), problem.batch_count
 
 
 def copy_bytes(matrix: Matrix) -> int:

@@ -411,7 +411,9 @@ def b_rows(constants: WgmmaConstants) -> int:
 
 def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
     mn_major = operands_of(problem).mn_major
-    return prepared_of(config, mn_major, scattered(problem), power, problem.a.dtype, hardware)
+    solved = problem.transposed if config.swap_ab else problem
+    shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
+    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
 
 
 @cache

@@ -257,12 +257,14 @@ def prepared_of(
     config: WgmmaConfig,
     mn_major: tuple[bool, bool],
     scattered: tuple[bool, bool],
+    shifted: bool,
     power: Power,
     dtype: DType,
     hardware: Hardware,
 ) -> Prepared:
     """What the prediction of a Config's times begins with, kept; for mn_major and scattered, see Limits."""
-    return prepare_in(power, tiles_of([config], hardware, mn_major, scattered), "wgmma", dtype, hardware)
+    tiles = tiles_of([config], hardware, mn_major, scattered)
+    return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
 
 
 @lru_cache(maxsize=256)

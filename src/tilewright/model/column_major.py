@@ -8,7 +8,7 @@ the operands change places, and so do m and n.
 from typing import Literal, NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.rounding import natural
+from tilewright.rounding import MOST_COUNTED, natural
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
 """Of A and of B: n as the product has it, t stored transposed."""
@@ -39,7 +39,7 @@ def blas_call(m: int, n: int, k: int, layout: str = "nt") -> BlasCall:
     Raises an ArgumentValueError for an unknown layout, or an extent below 1.
     """
     for name, extent in (("m", m), ("n", n), ("k", k)):
-        natural(name, extent, least=1)
+        natural(name, extent, 1, MOST_COUNTED)
     if layout not in LAYOUTS:
         raise ArgumentValueError(f"layout={layout!r} is unknown: use {', '.join(LAYOUTS)}")
     a, b = layout[0], layout[1]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.hardware import Hardware
 from tilewright.problem import Problem
-from tilewright.rounding import natural
+from tilewright.rounding import MOST_COUNTED, natural
 
 if TYPE_CHECKING:  # which only those need who ask about a GPU that planning does not know
     from tilewright.model.chips import Chip
@@ -56,7 +56,7 @@ def of_product(
     from tilewright.model.power import settled_flops
 
     for name, extent in (("m", m), ("n", n), ("k", k)):
-        natural(name, extent, least=1)
+        natural(name, extent, 1, MOST_COUNTED)
     rate, size, flops = chip.rate(operands), BYTES[operands], 2.0 * m * n * k
     moved = (m * k + n * k) * size + m * n * max(size, 2)
     return SpeedOfLight(

@@ -7,7 +7,7 @@ leaves SMs idle (wave quantization). Source of the examples: A. Gordić, "Inside
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tilewright.rounding import ceil_div, natural
+from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,6 @@ def waves(m: int, n: int, tile_m: int, tile_n: int, slots: int) -> Waves:
     Raises an ArgumentValueError for an extent below 1.
     """
     for name, value in (("m", m), ("n", n), ("tile_m", tile_m), ("tile_n", tile_n), ("slots", slots)):
-        natural(name, value, 1)
+        natural(name, value, 1, MOST_COUNTED)
     tiles_m, tiles_n = ceil_div(m, tile_m), ceil_div(n, tile_n)
     return Waves(tiles_m, tiles_n, slots, 1 - m * n / (tiles_m * tile_m * tiles_n * tile_n))

@@ -1,32 +1,46 @@
 """The choice of a kernel and a Config for a problem, with the reason."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError, warn
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch, fields_of
-from tilewright.kernels.registry import KERNELS, considered, kernel_named
+from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
+from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
+from tilewright.rounding import round_up
 
 
 class Choice(NamedTuple):
-    """A kernel with its Config, the reason in one sentence, and the problem as it solves it, maybe with copies.
+    """A kernel with its Config, and the problem as it solves it, maybe with copies.
 
-    tuned: whether the Config was measured. compared: whether the model compared copies of operands with another kernel.
+    remarks: what the reason says besides kernel and Config. tuned: whether the Config was measured. compared: whether
+    the model compared copies of operands with another kernel. asked: the argument that the caller chose with, if any.
     """
 
     kernel: Kernel
     config: Any
-    reason: str
+    remarks: tuple[str, ...]
     copied: Copied
     tuned: bool = False
     compared: bool = False
+    asked: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason in one sentence."""
+        kernel = self.kernel
+        if self.asked:
+            said = [f"{kernel.name}: asked for by {self.asked}"]
+        else:
+            said = [f"{kernel.name}: {kernel.summary}", kernel.remark(self.config)]
+        return "; ".join(filter(None, (*said, *self.remarks)))
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last, though sums of columns are added behind it."""
@@ -34,10 +48,27 @@ class Choice(NamedTuple):
         beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
         return [*beside, self.kernel.assemble(self.config, problem, hardware)]
 
-    def seconds(self, hardware: Hardware) -> float:
-        """What the model says of all launches; infinite for a kernel that it does not know."""
-        predicted = self.kernel.predict(self.config, self.copied.problem, hardware)
+    def seconds(self, hardware: Hardware, rows: int | None = None, power: Power = "recorded") -> float:
+        """What the model says of all launches, or of so many rows; infinite for a kernel that it does not know.
+
+        In the state `recorded`, it is what the planner ranks by.
+        """
+        problem = self.copied.problem if rows is None else self.copied.problem._replace(m=rows)
+        predicted = self.kernel.predict(self.config, problem, hardware, power)
         return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
+
+    def by_rows(self, hardware: Hardware) -> Callable[[int], "Choice"]:
+        """The Choice for each number of rows where the same kernel is chosen, by the model and without copies."""
+        best = self.kernel.best_by_rows(self.copied.problem, hardware)
+        return lambda rows: self._replace(config=best(rows))
+
+
+def standing_for(rows: int) -> int:
+    """The most rows of the products for which `choose` decides as for so many, unless there are few columns.
+
+    `gemv` has tiles of 1, 2, 4, 8 and 16 rows, and those of all other kernels are multiples of 8.
+    """
+    return 1 << (rows - 1).bit_length() if rows <= FEW_ROWS else round_up(rows, 8)
 
 
 def choose(
@@ -74,7 +105,8 @@ def choose(
         raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
     best = next((offer for offer in offers if offer.tuned and not offer.copied.copies), None)
     if best is None:
-        best = min(offers, key=lambda offer: offer.seconds(hardware)) if len(offers) > 1 else offers[0]
+        rows = problem.m if problem.n <= FEW_ROWS else standing_for(problem.m)
+        best = min(offers, key=lambda offer: offer.seconds(hardware, rows)) if len(offers) > 1 else offers[0]
     copying = [offer for offer in offers if offer.copied.copies]
     if quiet:
         pass
@@ -99,8 +131,7 @@ def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequenc
     """The Choice of a kernel that takes the problem, maybe after copies; `refusals`: of the kernels before it."""
     found = tuned.best(copies.problem, hardware, kernel.name) if measured else None
     config, origin = found or (kernel.best(copies.problem, hardware), "")
-    remarks = filter(None, (f"{kernel.name}: {kernel.summary}", kernel.remark(config), origin, copies.remark(hardware)))
-    return Choice(kernel, config, "; ".join([*remarks, *refusals]), copies, bool(origin))
+    return Choice(kernel, config, (origin, copies.remark(hardware), *refusals), copies, bool(origin))
 
 
 _noticed: set[str] = set()
@@ -149,9 +180,9 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
             f"config={config!r} is for kernel {name!r}, which does not take {problem} on {hardware.name}: {refusal}; "
             f"leave config out"
         )
-    reason = f"{name}: asked for by {'kernel=' if config is None else 'config='}"
+    asked = "kernel=" if config is None else "config="
     if config is None:
         config = kernel.best(copies.problem, hardware)
     else:
         kernel.check(config, copies.problem, hardware)
-    return Choice(kernel, config, "; ".join(filter(None, (reason, copies.remark(hardware)))), copies)
+    return Choice(kernel, config, (copies.remark(hardware),), copies, asked=asked)

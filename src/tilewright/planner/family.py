@@ -4,7 +4,7 @@ A server multiplies with another number of rows at every step. The form of a cal
 was checked, bound and chosen for one member holds for the others.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
@@ -15,13 +15,13 @@ from tilewright.kernels.registry import FEW_ROWS
 from tilewright.planner import tuned
 from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
-from tilewright.planner.choose import Choice, choose
+from tilewright.planner.choose import Choice, choose, standing_for
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.planning import out_allocator
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, B, Slot, with_out
+from tilewright.planner.tuned_table import Table
 from tilewright.problem import Problem
-from tilewright.rounding import round_up
 
 MOST = 256
 """The most families that are kept."""
@@ -65,13 +65,25 @@ class Member(NamedTuple):
         return cls(tuple(forms), rows, call)
 
 
+class _Known:
+    """What is known of the choices of a family while the tuned tables are these.
+
+    measured: the numbers of rows that tables have entries for. holds: whether choices can be known at all. by_rows:
+    gives them for many rows, if only the model decides about their Configs.
+    """
+
+    def __init__(self, tables: tuple[Table, ...], measured: frozenset[int]):
+        self.tables, self.measured, self.holds = tables, measured, True
+        self.choices: dict[tuple[int, int], Choice] = {}
+        self.by_rows: Callable[[int], Choice] | None = None
+
+
 class Family:
     """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
 
     def __init__(self, problem: Problem, slots: Sequence[Slot], backend: Backend, allocates: bool):
         self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
-        self._holds = True
-        self._choices: dict[int, Choice] = {}
+        self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], Launch] = {}
 
     @classmethod
@@ -91,7 +103,7 @@ class Family:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
         backend, hardware = self._backend, self._backend.hardware
         problem = self._problem._replace(m=member.rows)
-        choice = self._choice(problem) if self._holds else None
+        choice = self._choice(problem)
         if choice is None:
             return None
         launch = self._launch(choice, problem)
@@ -124,24 +136,34 @@ class Family:
     def _choice(self, problem: Problem) -> Choice | None:
         """The choice for a problem; None if it cannot be known from that for other rows.
 
-        The choice of a kernel that reads the operands where they are is the same for all m that round up to the same
-        multiple of 8, unless rows are few. Copies, and what they take in comparison with another kernel, are others for
-        each m.
+        The choice of a kernel that reads the operands where they are is the same for all m that `standing_for` gives
+        one number, unless columns are few, or an entry of a tuned table is for m alone. Copies, and what they take in
+        comparison with another kernel, are others for each m.
         """
         hardware = self._backend.hardware
-        if tuned.may_have(problem, hardware):
-            choice = choose(problem, hardware)
-            return None if choice.copied.copies else choice
-        rows = problem.m if min(problem.m, problem.n) <= FEW_ROWS else round_up(problem.m, 8)
-        if (known := self._choices.get(rows)) is not None:
-            return known
-        choice = choose(problem, hardware, measured=False)
-        self._holds = not choice.compared and not choice.copied.copies
-        if not self._holds:
+        tables = tuned.tables(hardware)
+        known = self._known
+        if known is None or known.tables is not tables:
+            self._known = known = _Known(tables, tuned.rows_in(tables, problem))
+        if not known.holds:
             return None
-        if len(self._choices) >= MOST_CHOICES:
-            self._choices.clear()
-        self._choices[rows] = choice
+        m = problem.m
+        measured = m in known.measured
+        key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
+        if (choice := known.choices.get(key)) is not None:
+            return choice
+        if known.by_rows is not None and m > FEW_ROWS:
+            choice = known.by_rows(m)
+        else:
+            choice = choose(problem, hardware)
+            if choice.compared or choice.copied.copies:
+                known.holds = bool(known.measured)
+                return None
+            if m > FEW_ROWS and problem.n > FEW_ROWS and not known.measured:
+                known.by_rows = choice.by_rows(hardware)
+        if len(known.choices) >= MOST_CHOICES:
+            known.choices.clear()
+        known.choices[key] = choice
         return choice
 
     def _launch(self, choice: Choice, problem: Problem) -> Launch:

@@ -64,27 +64,32 @@ class Store:
         self._found: dict[Path, tuple[object, Table]] = dict.fromkeys((*folders, _SHIPPED), ("", Table()))
         self._folder = folders[0]
         self._unsaved = Table()
-        self._tables: list[Table] = []
+        self._tables: tuple[Table, ...] = ()
         self._next_look = -1.0
+        self._added = False
 
     @cached_property
     def path(self) -> Path:
         """The user's file."""
         return self._folder / file_name(self.gpu)
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> tuple[Table, ...]:
         """The tables that have entries, in the order in which they count; files are looked at every tenth of a second.
 
-        This process sees what it adds at once.
+        It is another tuple only if something has changed. This process sees what it adds at once.
         """
         if (now := time.monotonic()) >= self._next_look:
             self._next_look = now + LOOK_SECONDS  # first, since another thread may want a new look meanwhile
+            changed = self._added
+            self._added = False
             for folder, (stamp, _) in self._found.items():
                 found = _stamp(self._file(folder)) if os.path.isdir(folder) else ""
                 if found != stamp:
                     self._found[folder] = found, self._load(folder)
-            known = (self._unsaved, *(table for _, table in self._found.values()))
-            self._tables = [table for table in known if table.extents]
+                    changed = True
+            if changed:
+                known = (self._unsaved, *(table for _, table in self._found.values()))
+                self._tables = tuple(table for table in known if table.extents)
         return self._tables
 
     def table(self) -> Table:
@@ -123,6 +128,7 @@ class Store:
         except (OSError, NotImplementedError) as error:  # filelock raises the second one without flock
             for entry in added:
                 self._unsaved.add(entry, replaces=True)
+            self._added = True
             raise UnavailableError(
                 f"{self.path} cannot be written ({error}), so tuned Configs are lost with this process: set "
                 f"TILEWRIGHT_CACHE_DIR to a directory that can be written"
@@ -180,9 +186,15 @@ def store(gpu: str) -> Store:
     return Store(gpu)
 
 
-def may_have(problem: Problem, hardware: Hardware) -> bool:
-    """Whether a table of this GPU has entries for the n and k of a problem."""
-    return any((problem.n, problem.k) in table.extents for table in store(label(hardware)).tables())
+def tables(hardware: Hardware) -> tuple[Table, ...]:
+    """The tables of a GPU, as `Store.tables` gives them."""
+    return store(label(hardware)).tables()
+
+
+def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
+    """The numbers of rows for which a table has an entry, of products that differ from a problem in nothing else."""
+    having = [table for table in tables if (problem.n, problem.k) in table.extents]
+    return frozenset(m for table in having for m in table.rows_of(Key.of(problem)))
 
 
 def best(problem: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:

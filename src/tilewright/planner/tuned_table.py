@@ -12,6 +12,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import fields_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
+from tilewright.rounding import round_up
 
 FORMAT = 2
 """The format of the files; others are refused."""
@@ -145,6 +146,12 @@ def bucket(m: int) -> int:
     return power * 3 // 4 if power >= 256 and m <= power * 3 // 4 else power
 
 
+def _distance(known: int, m: int) -> tuple[bool, int, int]:
+    """What of entries for so many rows the best one for m has least of."""
+    further = round_up(known, 8) - round_up(m, 8)
+    return further < 0, abs(further), known
+
+
 class Table:
     """The entries of one file, or of several.
 
@@ -168,12 +175,21 @@ class Table:
             of_key[entry.m] = entry
 
     def find(self, key: Key, m: int) -> Entry | None:
-        """The entry for m, or else the one for the nearest m in its bucket, a larger one rather than a smaller."""
+        """The entry for m, or else the nearest one in its bucket, a larger one rather than a smaller.
+
+        All are rounded up to 8, so that numbers of rows that share a choice share an entry.
+        """
         of_key = self._entries.get(key)
         if not of_key:
             return None
+        if m in of_key:
+            return of_key[m]
         near = [known for known in of_key if bucket(known) == bucket(m)]
-        return of_key[min(near, key=lambda known: (known < m, abs(known - m)))] if near else None
+        return of_key[min(near, key=lambda known: _distance(known, m))] if near else None
+
+    def rows_of(self, key: Key) -> Iterable[int]:
+        """The numbers of rows for which it has entries."""
+        return self._entries.get(key, ())
 
     def entries(self) -> list[Entry]:
         """All entries, in the order of their products."""

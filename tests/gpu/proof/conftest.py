@@ -5,10 +5,8 @@ Several processes may share the cases (pytest-xdist); the one that gave them out
 
 import pytest
 
-from support.gpu_process import GpuFailure, GpuProcess
-from support.launches import emulate
-from support.proof import EQUAL, EXPLAINED, Proof, compared
-from tilewright.emulator import UnsupportedInstruction
+from support.gpu_process import GpuProcess
+from support.proof import EQUAL, EXPLAINED, Proof, outcome_on
 
 _proof = Proof()
 
@@ -35,34 +33,11 @@ def prove(proof, gpu_process):
     """
 
     def compare(part, case, explain=None):
-        outcome, examples = _outcome(case, gpu_process, explain)
+        outcome, examples = outcome_on(gpu_process, case, explain)
         proof.add(part, case.name, outcome, examples)
         assert outcome in (EQUAL, EXPLAINED), examples
 
     return compare
-
-
-def _outcome(case, gpu_process, explain):
-    launch = case.launch()
-    try:
-        gpu_process.submit(launch)
-        emulated, refusal = _emulated(launch)
-        hardware = gpu_process.result()
-    except GpuFailure as error:
-        return "failed on the GPU", [str(error)[:300]]
-    if emulated is None:
-        return refusal
-    return compared(case, emulated, hardware, explain, lambda other: emulate(other, checks=False))
-
-
-def _emulated(launch):
-    """The buffers after the launch and None, or None and the outcome that is to be recorded."""
-    try:
-        return emulate(launch, checks=False), None
-    except UnsupportedInstruction as error:
-        return None, ("not emulated", [str(error)[:300]])
-    except Exception as error:  # whatever it is, the launch on the GPU goes on and the others are still to come
-        return None, ("failed in the emulator", [f"{type(error).__name__}: {error}"[:300]])
 
 
 def _write(config):

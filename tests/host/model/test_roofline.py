@@ -86,7 +86,7 @@ def test_the_command_names_the_limit():
 
 def test_a_kernel_that_the_chip_cannot_run_is_refused():
     assert "V100 is sm_70" in printed(64, 64, 64, "--kernel", "mma", "--chip", "V100", code=2)["error"]
-    assert "m=0 must be an integer from 1 on" in printed(0, 64, 64, code=2)["error"]
+    assert "M=0 must be an integer from 1 to" in printed(0, 64, 64, code=2)["error"]
 
 
 def test_a_unit_that_does_not_multiply_the_type_is_refused():

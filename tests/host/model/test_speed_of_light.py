@@ -96,12 +96,12 @@ def test_a_power_limit_allows_what_the_best_product_had():
     [
         (("--clock", 5000), "--clock=5000 is no clock of H200: give MHz above 0 and up to 1980"),
         (("--clock", 0), "--clock=0 is no clock of H200"),
-        (("--watts", 50), "watts=50 is no power limit of an H200: give 200 to 700"),
-        (("--watts", 700, "--chip", "A100"), "watts=700 of A100: joules were measured on an H200"),
+        (("--watts", 50), "--watts=50 is no power limit of an H200: give 200 to 700"),
+        (("--watts", 700, "--chip", "A100"), "--watts=700 of A100: joules were measured on an H200"),
         (("--watts", 700, "--dtype", "fp8"), "--watts=700 with --dtype=fp8: joules were measured in bf16"),
-        (("--dtype", "fp4"), "dtype='fp4' is not multiplied by H200: use fp16, bf16, tf32"),
+        (("--dtype", "fp4"), "--dtype='fp4' is not multiplied by H200: use fp16, bf16, tf32"),
         ((4, 4), "K is missing"),
-        ((0, 4, 4), "m=0 must be an integer from 1 on"),
+        ((0, 4, 4), "M=0 must be an integer from 1 to"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words, message):
@@ -109,5 +109,5 @@ def test_what_makes_no_sense_is_refused(words, message):
 
 
 def test_of_product_refuses_what_is_no_extent():
-    with pytest.raises(ArgumentValueError, match="k=-1 must be an integer from 1 on"):
+    with pytest.raises(ArgumentValueError, match="k=-1 must be an integer from 1 to"):
         of_product(CHIPS["H200"], 1, 1, -1, "bf16")

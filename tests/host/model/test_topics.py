@@ -112,9 +112,9 @@ def test_a_dark_picture_differs_and_needs_a_file(tmp_path):
 
 
 def test_a_pair_that_is_none_is_refused():
-    for text in ("3", "3,4,5", "a,b", "-1,2", "3,"):
+    for text in ("3", "3,4,5", "a,b", "-1,2", "3,", "0,4"):
         done = invoke("waves", 5, 5, f"--tile={text}", code=2)
-        assert f"--tile='{text}' is not M,N: write natural numbers" in done.stderr
+        assert f"--tile='{text}' is not M,N: write whole numbers from 1 on" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -123,17 +123,27 @@ def test_a_pair_that_is_none_is_refused():
         (("--json", "hardware", "H200"), "--json stands before hardware: write it behind"),
         (("hardware", "H200", "--plot", "a.gif"), "has a suffix that is not drawn: use .png, .svg or .pdf"),
         (("swizzle", "--bms", "9,9,9"), "--bms=9,9,9 repeats after 134,217,728 bytes"),
-        (("tiling", 512, 512, 512, "--chip", "V100"), "no kernel of the planner takes this product on V100: name"),
-        (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "or leave --kernel out"),
+        (("tiling", 512, 512, 512, "--chip", "V100"), "--chip=V100 is sm_70, and tilewright's kernels need sm_80"),
+        (("roofline", 512, 512, 512, "--chip", "B200", "--kernel", "mma"), "mma multiplies by mma, whose rate"),
+        (("tiling", 512, 512, 512, "--chip", "B200", "--dtype", "bf16"), "use another --chip, --dtype or --layout"),
+        (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "A100 is sm_80; use --kernel mma, simt"),
         (("tensor-map", 512, 512, 512, "--kernel", "mma"), "does not use TMA, so it has no tensor maps: use"),
-        (("wgmma", "--chip", "B200"), "gpu=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
+        (("wgmma", "--chip", "B200"), "--chip=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
         (("waves", 512, 512, "--sms", 133), "--sms=133 must be an integer from 1 to 132"),
         (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
         (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
         (("l1", "lane*4", "--smem", 999_999), "--smem=999999 bytes cannot be set aside for shared memory: use 0, 8"),
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
-        (("llm", "llama-2-7b", "--weight-bits", 0), "weight_bits=0 is no width of a weight: give 1 to 16"),
+        (("llm", "llama-2-7b", "--weight-bits", 0), "--weight-bits=0 is no width of a weight: give 1 to 16"),
         (("speed-of-light", "-1", 2, 3), "-1 is negative: give a natural number"),
+        (("occupancy", "--smem", 999_999), "--smem=999999 is not possible on an SM of sm_90: give 0 to 232448"),
+        (("speed-of-light", 1, 1, 1, "--watts", 1), "--watts=1 is no power limit of an H200: give 200 to 700"),
+        (("chains", 3, "--chains", 0), "--chains=0 must be an integer from 1"),
+        (("sums", "--k", 10**9), "--k=1000000000 must be an integer from 1 to 65,536"),
+        (("waves", 2**62, 1), "M=4611686018427387904 must be an integer from 1 to 9,007,199,254,740,992"),
+        (("control", "-3"), "WORDS=-0x3 is no instruction: give 128 bits"),
+        (("coalescing", "-lane*4"), "if -lane*4 is a value, write `-- '-lane*4'` at the end"),
+        (("hardwear",), "'hardwear' does not exist: use hardware, "),
         (("speed-of-light", "--clock=-5.0"), "--clock=-5 is no clock of H200: give MHz above 0 and up to 1980"),
     ],
 )  # fmt: skip
@@ -145,6 +155,27 @@ def test_what_cannot_be_is_refused_with_the_remedy(words, said):
 def test_a_product_is_cut_by_the_first_kernel_of_the_planner_that_takes_it(chip, kernel):
     for topic in ("tiling", "roofline"):
         assert json.loads(invoke(topic, 512, 512, 512, "--chip", chip, "--json").stdout)["kernel"] == kernel
+
+
+def test_a_kernel_that_is_not_for_the_best_unit_is_explained():
+    assert invoke("tiling", 512, 512, 512).stderr == ""
+    assert invoke("tiling", 512, 512, 512, "--chip", "B200", "--dtype", "fp32").stderr == ""
+    note = invoke("tiling", 512, 512, 512, "--chip", "B200").stderr
+    assert (
+        note == "tilewright: B200 multiplies bf16 best by tcgen05, but no kernel here uses it: simt is taken, in fp32\n"
+    )
+    note = invoke("roofline", 511, 511, 511).stderr
+    assert "H200 multiplies bf16 best by wgmma, but a has row stride 511" in note
+    assert note.endswith(": mma is taken, in bf16\n")
+
+
+def test_kernels_that_are_named_as_a_remedy_run():
+    words = ("tiling", 512, 512, 512, "--chip", "B200", "--kernel")
+    named = invoke(*words, "wgmma", code=2).stderr.strip().rpartition("use --kernel ")[2].split(", ")
+    assert "simt" in named
+    for name in named:
+        invoke(*words, name)
+        invoke("roofline", *words[1:], name)
 
 
 def test_all_bits_of_an_offset_are_shown():

@@ -44,7 +44,7 @@ def test_useful_is_what_neither_quantization_takes():
 @pytest.mark.parametrize("name", ["m", "n", "tile_m", "tile_n", "slots"])
 def test_what_is_no_extent_is_refused(name):
     good = {"m": 1, "n": 1, "tile_m": 1, "tile_n": 1, "slots": 1}
-    with pytest.raises(ArgumentValueError, match=f"{name}=0 must be an integer from 1 on: give one"):
+    with pytest.raises(ArgumentValueError, match=f"{name}=0 must be an integer from 1 to"):
         waves(**good | {name: 0})
     assert replace(waves(**good), slots=2).busy == 0.5
 

@@ -3,14 +3,15 @@
 import numpy as np
 
 
-def agree(one, other, *, relative=0.0, absolute=0.0, magnitude=0.0, scale=None):
+def agree(one, other, *, relative=0.0, absolute=0.0, magnitude=0.0, scale=None, nans=False):
     """Which elements agree: bit for bit, any NaN with any NaN, or within the bounds of an approximation.
 
-    relative: to `one`. magnitude: relative to `scale`, the results for operands without signs.
+    relative: to `one`. magnitude: relative to `scale`, the results for operands without signs. nans: NaNs must have the
+    same bits too.
     """
-    if one.dtype.kind in "ui":
-        return one == other
     bits = f"u{one.itemsize}"
+    if one.dtype.kind in "ui" or nans:
+        return one.view(bits) == other.view(bits)
     with np.errstate(all="ignore"):
         same = (one.view(bits) == other.view(bits)) | (np.isnan(one) & np.isnan(other))
         if not (relative or absolute or magnitude):

@@ -15,7 +15,7 @@ LANES = 2048
 EXHAUSTIVE_LANES = 1 << 16
 
 _HEADER = """\
-.version 8.6
+.version 8.7
 .target sm_90a
 .address_size 64
 .const .align 8 .b64 constants[4] = {11, 22, 33, 44};
@@ -53,6 +53,7 @@ class Form:
     at `constants`. results, sources: the kinds of these registers (see `values`). relative, absolute: how far an
     approximation may be from the exact result, by the PTX manual. magnitude: the same relative to the sum of the
     magnitudes that a matrix product adds up. cluster: CTAs of a cluster. dynamic: bytes of dynamic shared memory.
+    hardware: emulated tensor cores add like the GPU's, and NaNs must have the same bits.
     """
 
     text: str
@@ -63,6 +64,7 @@ class Form:
     magnitude: float = 0.0
     cluster: int = 1
     dynamic: int = 0
+    hardware: bool = False
 
     @property
     def name(self):
@@ -115,7 +117,15 @@ class Form:
         memory = np.zeros(self.lanes * 16, np.uint8)
         buffers = (np.ascontiguousarray(inputs).reshape(-1).view(np.uint8), out.view(np.uint8), memory)
         grid = self.lanes // BLOCK
-        return Launch(self.ptx, buffers, grid=grid, block=BLOCK, cluster=self.cluster, shared_bytes=self.dynamic)
+        return Launch(
+            self.ptx,
+            buffers,
+            grid=grid,
+            block=BLOCK,
+            cluster=self.cluster,
+            shared_bytes=self.dynamic,
+            hardware=self.hardware,
+        )
 
     def differences(self, emulated, hardware, run):
         """Sentences about lanes whose results differ; `run` launches in the emulator."""
@@ -125,7 +135,13 @@ class Form:
             one, other = (elements(buffers[1], kind, index, len(self.results)) for buffers in (emulated, hardware))
             scale = None if magnitudes is None else elements(magnitudes[1], kind, index, len(self.results))
             wrong = ~agree(
-                one, other, relative=self.relative, absolute=self.absolute, magnitude=self.magnitude, scale=scale
+                one,
+                other,
+                relative=self.relative,
+                absolute=self.absolute,
+                magnitude=self.magnitude,
+                scale=scale,
+                nans=self.hardware,
             )
             for lane, part in np.argwhere(wrong)[:2]:
                 sources = ", ".join(f"{value:#x}" for value in self.inputs[lane].tolist())

@@ -45,31 +45,48 @@ def _row(opcode, names, bits):
     return " ".join(texts)
 
 
-def _product(kind, shape, sum_type, layouts, operation="", rounding=""):
-    """Both operands are what a warp has in its 1024 bytes of shared memory; to their product 3 is added."""
+def product_of_fragments(kind, shape, sum_type, layouts, operation="", rounding="", *, c_type=None, choice=None):
+    """Both operands are what a warp has in its 1024 bytes of shared memory; to their product 3 is added.
+
+    c_type: of an accumulator that differs. choice: values (see `values`) that show how sums are rounded; then B is the
+    end of the memory, and the product is added to itself and 3.
+    """
     of_a, of_b = _SHAPES[kind][shape]
-    count = _SUMS[kind][sum_type]
+    c_type = c_type or sum_type
+    counts = {"d": _SUMS[kind][sum_type], "c": _SUMS[kind][c_type]}
     bits = 64 if kind == "f64" else 32
     words = 256 // bits
     m, rest = shape[1:].split("n")
     n, k = rest.split("k")
     a_layout, b_layout, d_layout = layouts
+    start_of_b = 1024 - int(n) * int(k) * (4 if kind == "tf32" else 2) if choice else 0
     pitches = (k if a_layout == "row" else m, n if b_layout == "row" else k, n if d_layout == "row" else m)
-    types = f"{sum_type}.{sum_type}" if kind == "f16" else f"{sum_type}.{kind}.{kind}.{sum_type}"
+
+    def multiply(d_type, d, c):
+        types = f"{d_type}.{c_type}" if kind == "f16" else f"{d_type}.{kind}.{kind}.{c_type}"
+        return [
+            f"wmma.mma{operation}.sync.aligned.{a_layout}.{b_layout}.{shape}{rounding}.{types}",
+            f"{_vector(d, _SUMS[kind][d_type])}, {_vector('m', of_a)}, {_vector('n', of_b)},",
+            f"{_vector(c, counts['c'])};",
+        ]
+
     text = [
-        f".reg .b{bits} %m<8>, %n<8>, %c<8>, %e<8>; .reg .b32 %warp; shr.u32 %warp, %word, 5;",
+        f".reg .b{bits} %m<8>, %n<8>, %c<8>, %e<8>, %f<8>; .reg .b32 %warp; shr.u32 %warp, %word, 5;",
         "mov.u32 %word, rows; mad.lo.u32 %warp, %warp, 1024, %word;",
         f"{_row('st', [f'%a{index}' for index in range(words)], bits)} bar.sync 0;",
         f"wmma.load.a.sync.aligned.{a_layout}.{shape}.shared.{kind} {_vector('m', of_a)}, [%warp], {pitches[0]};",
-        f"wmma.load.b.sync.aligned.{b_layout}.{shape}.shared.{kind} {_vector('n', of_b)}, [%warp], {pitches[1]};",
-        *(f"mov.b{bits} %c{index}, {_THREES[sum_type]};" for index in range(count)),
-        f"wmma.mma{operation}.sync.aligned.{a_layout}.{b_layout}.{shape}{rounding}.{types}",
-        f"{_vector('e', count)}, {_vector('m', of_a)}, {_vector('n', of_b)}, {_vector('c', count)};",
+        f"wmma.load.b.sync.aligned.{b_layout}.{shape}.shared.{kind} {_vector('n', of_b)},",
+        f"[%warp+{start_of_b}], {pitches[1]};",
+        *(f"mov.b{bits} %c{index}, {_THREES[c_type]};" for index in range(counts["c"])),
+        *(multiply(c_type, "f", "c") if choice else ()),
+        *multiply(sum_type, "e", "f" if choice else "c"),
         f"bar.sync 0; {_row('st', ['%c0'] * words, bits)} bar.sync 0;",
-        f"wmma.store.d.sync.aligned.{d_layout}.{shape}.shared.{sum_type} [%warp], {_vector('e', count)}, {pitches[2]};",
-        f"bar.sync 0; {_row('ld', [f'%d{index}' for index in range(words)], bits)}",
+        f"wmma.store.d.sync.aligned.{d_layout}.{shape}.shared.{sum_type} [%warp], {_vector('e', counts['d'])},",
+        f"{pitches[2]}; bar.sync 0; {_row('ld', [f'%d{index}' for index in range(words)], bits)}",
     ]
-    return Form(" ".join(text), (_result(sum_type),) * words, (_WORDS.get(kind, "b32"),) * words)
+    word = _WORDS.get(kind, "b32")
+    source = f"{word.partition(':')[0]}:{choice}" if choice else word
+    return Form(" ".join(text), (_result(sum_type),) * words, (source,) * words, hardware=choice is not None)
 
 
 def _result(sum_type):
@@ -87,7 +104,7 @@ def _all():
             shapes, _SUMS[kind], *choices, operations, roundings
         ):
             layouts = (a_layout, b_layout, "row" if a_layout == b_layout else "col")
-            yield _product(kind, shape, sum_type, layouts, operation, rounding)
+            yield product_of_fragments(kind, shape, sum_type, layouts, operation, rounding)
 
 
 FRAGMENTS = list(_all())

@@ -7,6 +7,11 @@ A kind is a type of a register, such as "f16x2", with the values it gets after a
     spiked      whole numbers, and one in 48 is an infinity or a NaN
     numbers     normally distributed numbers
     unit        floating-point numbers of moderate size, without special values
+    adverse     numbers whose sums lose bits: some far larger than others, of few bits, so that they often cancel
+    mild        the same with fewer sizes, so that a sum of f16 does not overflow
+    special     adverse numbers, and one in 96 is an infinity or a NaN
+    finite      random bits without infinities and NaN, and zeros
+    tiny        numbers whose products are at the lower end of float32's range, or of the type's, and zeros
     count       0 to 70, and some larger: shifts, positions and lengths
     few         0 to 2, so that lanes agree by chance
     lane        0 to 31
@@ -120,6 +125,8 @@ def _random(kind, lanes, generator):
             chosen = generator.random((lanes, count)) < 1 / 48
             whole[chosen] = generator.choice([np.inf, -np.inf, np.nan], np.count_nonzero(chosen)).astype(dtype)
         return _packed(whole)
+    if choice in HARD_TO_ADD:
+        return _packed(hard_to_add(kind.partition(":")[0].partition("x")[0], dtype, choice, (lanes, count), generator))
     numbers = generator.standard_normal((lanes, count))
     if choice == "numbers":
         return _packed(numbers.astype(dtype))
@@ -130,3 +137,34 @@ def _random(kind, lanes, generator):
     bits = generator.integers(0, 1 << 63, (lanes, count), np.uint64) >> np.uint64(63 - 8 * size + (size == 8))
     mixed = np.where(generator.random((lanes, count)) < 0.5, moderate.view(f"u{size}"), bits.astype(f"u{size}"))
     return _packed(mixed.astype(f"u{size}"))
+
+
+HARD_TO_ADD = ("adverse", "mild", "special", "finite", "tiny")
+_SPREADS = {"adverse": 12, "mild": 6, "special": 12}
+_TINY = {
+    "f16": (-24, -4), "bf16": (-80, -70), "tf32": (-80, -70), "f32": (-149, -129), "e4m3": (-9, 2), "e5m2": (-16, 2),
+}  # fmt: skip
+"""The exponents of tiny numbers, from and up to."""
+
+
+def hard_to_add(kind, dtype, choice, shape, generator):
+    """Numbers of a type, such as "bf16", with which sums show how they are rounded: see the module's HARD_TO_ADD."""
+    dtype = np.dtype(dtype)
+    info = ml_dtypes.finfo(dtype)
+    if choice == "finite":
+        bits = generator.integers(0, 1 << 8 * dtype.itemsize, shape, np.uint64).astype(f"u{dtype.itemsize}")
+        with np.errstate(invalid="ignore"):
+            made = np.where(np.isfinite(bits.view(dtype)), bits.view(dtype), np.zeros(1, dtype))
+    else:
+        if choice == "tiny":
+            exponents = generator.integers(*_TINY[kind], shape)
+        else:
+            most = min(_SPREADS[choice], -info.minexp)
+            exponents = generator.choice([-most, -most // 2, -1, 0, 0, 1, most // 2, most], shape)
+        fractions = generator.choice([1, 1, 1, 1.5, 1.25, 2 - float(info.eps), 1 + float(info.eps)], shape)
+        made = (np.ldexp(fractions, exponents) * generator.choice([-1, 1], shape)).astype(dtype)
+    if choice == "special":
+        specials = np.array([np.inf, -np.inf, np.nan]).astype(dtype)
+        made = np.where(generator.random(shape) < 1 / 96, generator.choice(specials, shape), made)
+    zeros = 1 / 2 if kind == "f32" else 1 / 12
+    return np.where(generator.random(shape) < zeros, np.zeros(1, dtype), made)

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from support.forms.agreement import agree, shown, without_signs
+from support.forms.values import HARD_TO_ADD, hard_to_add
 from support.launches import Launch
 from tilewright.emulator.semantics.matrix_descriptor import MatrixDescriptor
 
@@ -78,7 +79,10 @@ FILL:
 
 @dataclass(frozen=True)
 class WarpgroupProduct:
-    """One wgmma. span: of the swizzle of both operands. depth: bytes of K that the descriptors are advanced by."""
+    """One wgmma. span: of the swizzle of both operands. depth: bytes of K that the descriptors are advanced by.
+
+    choice: of the operands: integers, numbers (normally distributed), or one of HARD_TO_ADD.
+    """
 
     n: int
     accumulator: str
@@ -92,7 +96,12 @@ class WarpgroupProduct:
     negate: tuple[int, int] = (1, 1)
     depth: int = 0
     saturates: bool = False
-    numbers: bool = False
+    choice: str = "integers"
+
+    @property
+    def hardware(self):
+        """Whether emulated tensor cores add like the GPU's, and NaNs must have the same bits."""
+        return self.choice in HARD_TO_ADD
 
     @property
     def instruction(self):
@@ -110,7 +119,7 @@ class WarpgroupProduct:
             extras += f", signs {self.negate}"
         if self.depth:
             extras += f", from byte {self.depth} of K"
-        return self.instruction + extras + ", any numbers" * self.numbers
+        return self.instruction + extras + f", {self.choice}" * (self.choice != "integers")
 
     @property
     def _registers(self):
@@ -159,7 +168,9 @@ class WarpgroupProduct:
     def _elements(self, generator, kind, nbytes):
         dtype = np.dtype(_TYPES[kind])
         count = nbytes // dtype.itemsize
-        if self.numbers and dtype.kind not in "ui":
+        if self.hardware:
+            return hard_to_add(kind, dtype, self.choice, count, generator)
+        if self.choice == "numbers" and dtype.kind not in "ui":
             return generator.standard_normal(count).astype(dtype)
         if dtype.itemsize == 1 and dtype.kind in "ui":
             return generator.integers(0, 256, count, np.uint8).view(dtype)
@@ -171,7 +182,14 @@ class WarpgroupProduct:
         memory, sums, parts = operands or self._operands
         descriptors = (self._descriptor(0, self.a_major), self._descriptor(_B, self.b_major))
         buffers = tuple(np.ascontiguousarray(part).view(np.uint8) for part in (memory, sums, parts))
-        return Launch(self.ptx, buffers, numbers=descriptors, block=THREADS, shared_bytes=SHARED_BYTES)
+        return Launch(
+            self.ptx,
+            buffers,
+            numbers=descriptors,
+            block=THREADS,
+            shared_bytes=SHARED_BYTES,
+            hardware=self.hardware,
+        )
 
     def _descriptor(self, start, major):
         """Packed layouts: groups of 8 lines one after the other, along K first."""
@@ -186,14 +204,14 @@ class WarpgroupProduct:
         dtype = _TYPES[self.accumulator]
         one, other = (buffers[1].view(dtype) for buffers in (emulated, hardware))
         magnitude, scale = 0.0, None
-        if self.numbers:
+        if self.choice == "numbers":
             memory, sums, parts = self._operands
             unsigned = without_signs(memory.view(_TYPES[self.a])).view(np.uint8)
             scale = run(self.launch((unsigned, without_signs(sums), without_signs(parts))))[1].view(dtype)
             # What one addition may lose: sums of float8 keep 13 bits, others at least 23.
             unit = 2**-10 if self.accumulator == "f16" else 2**-12 if self.a.startswith("e") else 2**-23
             magnitude = unit * (1 + 32 // np.dtype(_TYPES[self.a]).itemsize)
-        wrong = ~agree(one, other, magnitude=magnitude, scale=scale)
+        wrong = ~agree(one, other, magnitude=magnitude, scale=scale, nans=self.hardware)
         found = [
             f"thread {index // (one.size // THREADS)}: emulator {shown(one[index])}, GPU {shown(other[index])}"
             for index in np.flatnonzero(wrong)[:2]
@@ -213,7 +231,7 @@ def _all():
                 yield WarpgroupProduct(64, *kinds, from_registers=in_registers, span=span)
             yield WarpgroupProduct(16, *kinds, from_registers=in_registers, keep=0)
             if kinds[0] != "s32":
-                yield WarpgroupProduct(64, *kinds, from_registers=in_registers, numbers=True)
+                yield WarpgroupProduct(64, *kinds, from_registers=in_registers, choice="numbers")
                 for negate in ((-1, 1), (1, -1), (-1, -1)):
                     yield WarpgroupProduct(16, *kinds, from_registers=in_registers, negate=negate)
             else:

@@ -11,7 +11,7 @@ from tilewright.cli.check.formats import github, sarif
 from tilewright.cli.check.options import LaunchOptions, ProductOptions
 from tilewright.cli.check.show import show, show_summary
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
-from tilewright.cli.options import Json, Seed
+from tilewright.cli.options import Json, Seed, TensorCores, TensorCoresOption
 from tilewright.cli.output import paragraph, print_json, progress
 from tilewright.errors import ArgumentValueError, message_of
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.checking.launch import Launch
     from tilewright.checking.result import CheckResult
     from tilewright.cli.output import Bar
+    from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
     from tilewright.kernels.kernel import Kernel
 
 
@@ -57,6 +58,7 @@ def check(
         bool | None,
         typer.Option("--lines/--no-lines", help="Counters per source line; by default of a file.", show_default=False),
     ] = None,
+    tensor_cores: TensorCoresOption = TensorCores.exact,
     seed: Seed = 0,
     as_json: Json = False,
     format: Annotated[
@@ -88,6 +90,7 @@ def check(
       tilewright check ladder --schedules 0
       tilewright check wgmma_basic 128 128 64
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
+      tilewright check wgmma 128 128 4096 --tensor-cores hardware
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check wgmma --epilogue "silu(acc) * scale" --operand scale=m,1 --outputs amax,column_sums
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
@@ -108,10 +111,10 @@ def check(
         orders = asynchronies(schedules, seed)
         if is_file := bool(set("./") & set(kernel)):
             product.refuse_for_a_file()
-            found = _check_file(kernel, launch, orders, seed)
+            found = _check_file(kernel, launch, orders, seed, tensor_cores.value)
         else:
             launch.refuse_for(kernel)
-            found = _check_kernels(kernel, product, orders, seed)
+            found = _check_kernels(kernel, product, orders, seed, tensor_cores.value)
         for result in found:
             if kernel in COVERED and written is Format.text and not results:
                 paragraph(f"Checking {COVERED[kernel]}.", 0)
@@ -153,7 +156,7 @@ def _print_for_others(written: Format, results: "Sequence[CheckResult]") -> None
 
 
 def _check_file(
-    target: str, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int
+    target: str, options: LaunchOptions, orders: "Sequence[Asynchrony]", seed: int, tensor_cores: "Arithmetic"
 ) -> "Iterator[CheckResult]":
     from tilewright.checking.host_memory import write_back
     from tilewright.checking.result import merged
@@ -166,7 +169,9 @@ def _check_file(
         if results and results[-1].interrupted:
             return
         with progress(f"checking {launch.title or launch.kernel.name}") as bar:
-            result, contents = launch.check(orders, seed, waivers=waivers, coverage=coverage, at=place, progress=bar)
+            result, contents = launch.check(
+                orders, seed, waivers=waivers, coverage=coverage, at=place, tensor_cores=tensor_cores, progress=bar
+            )
         results.append(result)
         write_back(launch.arguments, contents or {})
 
@@ -175,7 +180,7 @@ def _check_file(
 
 
 def _check_kernels(
-    name: str, product: ProductOptions, orders: "Sequence[Asynchrony]", seed: int
+    name: str, product: ProductOptions, orders: "Sequence[Asynchrony]", seed: int, tensor_cores: "Arithmetic"
 ) -> "Iterator[CheckResult]":
     """Check the kernel of that name, or the kernels that it stands for."""
     from tilewright.checking.kernels import checks_of
@@ -193,7 +198,7 @@ def _check_kernels(
         which = f", {number + 1} of {count}" if count > 1 else ""
         try:
             with progress(f"checking {each.kernel.name}{which}", number / count or None) as bar:
-                result = each.run(orders, seed, partial(_set, bar, number, count))
+                result = each.run(orders, seed, partial(_set, bar, number, count), tensor_cores=tensor_cores)
         except KeyboardInterrupt:
             result = CheckResult(each.kernel.name, about, error="interrupted", interrupted=True)
         except Exception as error:

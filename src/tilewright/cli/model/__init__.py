@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from tilewright.cli.command import UsageError, WithNegativeNumbers
+from tilewright.cli.command import Command, Commands, UsageError
 from tilewright.cli.model import (
     caches,
     copies,
@@ -66,9 +66,9 @@ TOPICS = (
 )
 """The topics in the order of docs/machine/README.md."""
 
-app = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
+app = typer.Typer(cls=Commands, invoke_without_command=True, rich_markup_mode="rich")
 for topic in TOPICS:
-    app.command(cls=WithNegativeNumbers)(topic)
+    app.command(cls=Command)(topic)
 
 
 @app.callback()

@@ -118,7 +118,7 @@ def l2(
 
     gpu = chip_named(chip, "--chip")
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
-    for name, value in (("M", m), ("N", n), ("K", k), ("--tile", min(tile_m, tile_n, tile_k))):
+    for name, value in (("M", m), ("N", n), ("K", k)):
         natural(name, value, 1)
     if gpu.l2_partitions == 1:
         raise ArgumentValueError(

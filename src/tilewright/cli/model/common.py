@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.command import Gives
 from tilewright.cli.options import Json, require_plot
 from tilewright.cli.output import print_json
 from tilewright.errors import ArgumentValueError
@@ -14,7 +15,11 @@ from tilewright.errors import ArgumentValueError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Chip = Annotated[str, typer.Option("--chip", help="The GPU, such as H200; `tilewright model hardware` lists them.")]
+Chip = Annotated[
+    str,
+    typer.Option("--chip", help="The GPU, such as H200; `tilewright model hardware` lists them."),
+    Gives("gpu", "chip"),
+]
 
 
 Record = Annotated[
@@ -59,15 +64,17 @@ class PictureOptions:
             table()
 
 
-def whole_numbers(text: str, option: str, names: str) -> tuple[int, ...]:
+def whole_numbers(text: str, option: str, names: str, least: int = 1) -> tuple[int, ...]:
     """The numbers of "128,256" or "128x256".
 
-    names: one for each, such as "M,N". Raises an ArgumentValueError if there are more or fewer.
+    names: one for each, such as "M,N". least: each of them. Raises an ArgumentValueError if there are more or fewer,
+    and for less.
     """
     parts = text.strip().lower().replace("x", ",").split(",")
-    if len(parts) != len(names.split(",")) or not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
-        raise ArgumentValueError(f"{option}={text!r} is not {names}: write natural numbers, such as 128,256")
-    return tuple(map(int, parts))
+    numbers = [int(part) if part.strip().isdecimal() and len(part) < 20 else -1 for part in parts]
+    if len(numbers) != len(names.split(",")) or min(numbers) < least:
+        raise ArgumentValueError(f"{option}={text!r} is not {names}: write whole numbers from {least} on, with commas")
+    return tuple(numbers)
 
 
 def recorded(path: Path, name: str, chip: str) -> dict[str, Any]:

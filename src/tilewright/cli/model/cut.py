@@ -1,14 +1,13 @@
 """A product cut by a kernel's Config, which several topics ask about: options, and what follows from them."""
 
 import dataclasses
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tilewright.cli.model.common import Chip
-from tilewright.cli.options import DTypeName, OwnLayoutOption
+from tilewright.cli.options import LEAST_CAPABILITY, DTypeName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -83,10 +82,10 @@ class CutOptions:
         """The product, cut; raises an ArgumentValueError for extents below 1, and for what the kernel does not take."""
         from tilewright.model.chips import chip_named
         from tilewright.model.tiling.levels import levels
-        from tilewright.rounding import natural
+        from tilewright.rounding import MOST_COUNTED, natural
 
         for name, extent in (("m", m), ("n", n), ("k", k)):
-            natural(name, extent, least=1)
+            natural(name, extent, 1, MOST_COUNTED)
         chip = chip_named(self.chip, "--chip")
         kernel, problem = self._taken(chip.gpu, (m, n, k))
         config = changed(kernel, kernel.best(problem, chip.gpu), self.config)
@@ -98,24 +97,52 @@ class CutOptions:
     def _taken(self, gpu: "Hardware", shape: tuple[int, int, int]) -> "tuple[Kernel, Problem]":
         """The kernel that is named, or the first of the planner's that takes the product; and the product."""
         from tilewright.checking.product import NotTaken, first_accepted
-        from tilewright.kernels.registry import KERNELS, kernel_named
+        from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 
+        if gpu.capability < LEAST_CAPABILITY:
+            raise ArgumentValueError(
+                f"--chip={gpu.name} is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}: use A100 or a "
+                "later GPU"
+            )
         dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
-        if self.kernel is not None:
-            kernel = kernel_named(self.kernel, "--kernel")
+        refusals: dict[str, str] = {}
+
+        def problem_of(kernel: "Kernel") -> "Problem | None":
             try:
-                return kernel, first_accepted(kernel, gpu, [shape], dtype, layout).problem
+                found = first_accepted(kernel, gpu, [shape], dtype, layout).problem
             except NotTaken as error:
-                raise ArgumentValueError(f"{error}: use another one, or leave --kernel out") from None
-        units = {unit for unit, _, _ in gpu.rates}
-        for kernel in KERNELS.values():
-            with suppress(NotTaken):
-                if kernel.unit in units:
-                    return kernel, first_accepted(kernel, gpu, [shape], dtype, layout).problem
-        raise ArgumentValueError(
-            f"no kernel of the planner takes this product on {gpu.name}: name a rung of the ladder with --kernel, or "
-            "use another --chip, --dtype or --layout"
-        )
+                refusals[kernel.name] = error.refusal
+                return None
+            if any(unit == kernel.unit for unit, _, _ in gpu.rates):
+                return found
+            refusals[kernel.name] = f"{kernel.name} multiplies by {kernel.unit}, whose rate there is unknown"
+            return None
+
+        named = () if self.kernel is None else (kernel_named(self.kernel, "--kernel"),)
+        for kernel in named or KERNELS.values():
+            if (problem := problem_of(kernel)) is not None:
+                if not named:
+                    _note(gpu, dtype or "bf16", kernel, problem, refusals)
+                return kernel, problem
+        others = [name for name, kernel in EVERY_KERNEL.items() if problem_of(kernel) is not None]
+        who = f"--kernel={self.kernel} does not take" if named else "no kernel of the planner takes"
+        remedy = f"--kernel {', '.join(others)}" if others else "another --chip, --dtype or --layout"
+        reason = next(iter(refusals.values()))
+        raise ArgumentValueError(f"{who} this product on {gpu.name}: {reason}; use {remedy}")
+
+
+def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", refusals: dict[str, str]) -> None:
+    """Say on stderr what is taken and why, if it is not a kernel for the unit that multiplies the wanted type best."""
+    from tilewright.dtypes import parse
+    from tilewright.kernels.registry import KERNELS
+
+    best = gpu.peak_unit(parse(wanted, "--dtype"))
+    if kernel.unit == best:
+        return
+    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit == best]
+    reason = "; ".join(reasons) or "no kernel here uses it"
+    what = f"{kernel.name} is taken, in {problem.a.dtype}"
+    typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)
 
 
 def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:

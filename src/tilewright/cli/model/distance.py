@@ -45,7 +45,7 @@ def dram(
     gpu = chip_named(chip, "--chip")
     found = dram_of(gpu)
     rows, across = whole_numbers(matrix, "--matrix", "ROWS,COLUMNS")
-    counts = (1, found.banks) if banks is None else (natural("--banks", banks, 1),)
+    counts = (1, found.banks) if banks is None else (natural("--banks", banks, 1, found.banks),)
     walks = {
         (count, down): walk(rows, across, element_bytes, count, down=down)
         for count in counts for down in (False, True)

@@ -185,7 +185,7 @@ def _predicted(product: "Product", gpu: "Hardware") -> float | None:
 
     problem = Problem(m, n, k, matrix(m, k), matrix(k, n, transposed=True), matrix(m, n), batch)
     try:
-        seconds = choose(problem, gpu, measured=False).seconds(gpu)
+        seconds = choose(problem, gpu, measured=False).seconds(gpu, power="settled")
     except TilewrightError:
         return None
     return seconds if isfinite(seconds) else None

@@ -158,7 +158,7 @@ def swizzle(
     )
     from tilewright.rounding import ceil_div
 
-    chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S"))
+    chosen = swizzle_of(span) if bms is None else Swizzle(*whole_numbers(bms, "--bms", "B,M,S", least=0))
     if chosen.period > PATTERN_BYTES:
         raise ArgumentValueError(
             f"--bms={bms} repeats after {chosen.period:,} bytes, and the pattern has 16 bits: give B+M+S up to 16"

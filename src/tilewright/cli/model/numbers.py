@@ -98,10 +98,10 @@ def sums(
       tilewright model sums --k 256
     """
     from tilewright.model.precision.formats import format_named
-    from tilewright.model.precision.sums import error_growth
+    from tilewright.model.precision.sums import MOST_K, error_growth
     from tilewright.rounding import natural
 
-    natural("--k", most_k, least=1)
+    natural("--k", most_k, 1, MOST_K)
     natural("--promote", promote)
     numbers: Numbers = "positive" if positive else "randn"
     lengths = sorted({length for power in range(2, 9) if (length := 4**power) < most_k} | {most_k})

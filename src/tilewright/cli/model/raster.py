@@ -62,7 +62,7 @@ def raster(
     gpu = chip_named(chip, "--chip")
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
     sizes = TileSizes(tile_m, tile_n, tile_k, getattr(dtypes, dtype.value).nbytes)
-    for name, value in (("M", m), ("N", n), ("--tile", min(sizes.m, sizes.n, sizes.k))):
+    for name, value in (("M", m), ("N", n)):
         natural(name, value, 1)
     slots = natural("--sms", gpu.gpu.sm_count if sms is None else sms, 1)
     blocks = [whole_numbers(each, "--block", "M,N") for each in block or ["4,4"]]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.command import command
+from tilewright.cli.command import Gives, command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded, whole_numbers
 from tilewright.cli.output import columns, console, table
 
@@ -21,7 +21,7 @@ def occupancy(
     output: PictureOptions,
     threads: Annotated[int, typer.Option("--threads", help="Threads of a CTA.")] = 256,
     registers: Annotated[int, typer.Option("--registers", help="Registers of a thread, as `inspect` shows them.")] = 32,
-    smem: Annotated[int, typer.Option("--smem", help="Bytes of shared memory of a CTA.")] = 0,
+    smem: Annotated[int, typer.Option("--smem", help="Bytes of shared memory of a CTA."), Gives("smem_bytes")] = 0,
     carveout: Annotated[
         int | None,
         typer.Option(

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli.command import command
+from tilewright.cli.command import Gives, command
 from tilewright.cli.model.common import PictureOptions, whole_numbers
 from tilewright.cli.model.cut import CutOptions, K, M, N
 from tilewright.cli.options import Json
@@ -115,7 +115,9 @@ def loops(m: M, n: N, k: K, as_json: Json = False) -> None:
 @command
 def chains(
     length: Annotated[int, typer.Argument(help="Operations of a chain, each of which needs the one before.")] = 3,
-    count: Annotated[int, typer.Option("--chains", help="Chains that do not depend on each other.")] = 1,
+    count: Annotated[
+        int, typer.Option("--chains", help="Chains that do not depend on each other."), Gives("chains")
+    ] = 1,
     latency: Annotated[
         int, typer.Option("--latency", help="Clocks until a result can be used; 4 for a multiply-add.")
     ] = 4,

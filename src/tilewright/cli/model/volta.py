@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.command import command
+from tilewright.cli.command import Gives, command
 from tilewright.cli.model.common import Chip, PictureOptions
 from tilewright.cli.options import Json, hardware_of
 from tilewright.cli.output import columns, console, print_json, table
@@ -100,6 +100,7 @@ def control(
     words: Annotated[
         list[str] | None,
         typer.Argument(help="128 bits of an instruction, or the upper 64, in hexadecimal.", show_default=False),
+        Gives("word"),
     ] = None,
     kernel: Annotated[
         str | None, typer.Option("--kernel", help="The instructions of a kernel instead.", show_default=False)
@@ -185,6 +186,7 @@ def issue(
     registers: Annotated[
         str | None,
         typer.Option("--registers", help="Source registers of an instruction, such as 97,99,101.", show_default=False),
+        Gives("register"),
     ] = None,
     chip: Chip = "V100",
     as_json: Json = False,

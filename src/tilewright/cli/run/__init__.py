@@ -26,15 +26,19 @@ from tilewright.cli.options import (
     OperandOption,
     OutputsOption,
     Seed,
+    TensorCores,
+    TensorCoresOption,
     expression_of,
     shape_of,
     wants_gpu,
 )
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.checking.product import Product
     from tilewright.cli.output import Bar
+    from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
@@ -63,6 +67,7 @@ def run(
     gate: GateOption = None,
     outputs: OutputsOption = None,
     backend: BackendOption = BackendName.auto,
+    tensor_cores: TensorCoresOption = TensorCores.exact,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +100,13 @@ def run(
         layout=layout.value,
         **(expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation) or plain),
     )
-    outcome = _on_gpu(product, kernel, seed) if on_gpu else _emulated(product, shape or EMULATED_SHAPE, kernel, seed)
+    if on_gpu and tensor_cores is TensorCores.hardware:
+        raise ArgumentValueError("--tensor-cores hardware is for the emulator, and this runs on a GPU: leave it out")
+    outcome = (
+        _on_gpu(product, kernel, seed)
+        if on_gpu
+        else _emulated(product, shape or EMULATED_SHAPE, kernel, seed, tensor_cores.value)
+    )
     if as_json:
         print_json(outcome.record)
     else:
@@ -182,7 +193,9 @@ def _paced(bar: "Bar", seconds: float, launches: int) -> Callable[[float], None]
     return paced
 
 
-def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed: int) -> Outcome:
+def _emulated(
+    product: "Product", shape: tuple[int, int, int], kernel: str, seed: int, tensor_cores: "Arithmetic"
+) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator represents."""
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
@@ -200,7 +213,7 @@ def _emulated(product: "Product", shape: tuple[int, int, int], kernel: str, seed
             refuse_long_emulation(choice.kernel, config, small.problem, H200)
             seconds = emulation_seconds(choice.kernel, config, small.problem, H200)
             report = _paced(bar, seconds, len(choice.launches(H200)))
-        backend = EmulatedBackend(H200, count_memory=True, progress=report)
+        backend = EmulatedBackend(H200, tensor_cores=tensor_cores, count_memory=True, progress=report)
         operands = small.operands(seed) | small.outputs()
         a, b, added = operands["a"], operands["b"], small.added(operands)
         planned = plan(

@@ -3,9 +3,10 @@
 // A translation unit with such an epilogue defines, behind the kernel's header,
 //
 //   struct EpilogueExpression : ExpressionDefaults {
+//     using Output = bf16;
 //     using Operands = OperandRows<OperandRow<bf16, 1, true>, OperandRow<float, 0, false>>;
 //     static __device__ __forceinline__ float apply(float acc, float bias_, float scale_) {
-//       return __fmul_rn(Gelu::apply(__fadd_rn(acc, bias_)), scale_);
+//       return __fmul_rn(Gelu<Output>::apply(__fadd_rn(acc, bias_)), scale_);
 //     }
 //   };
 //
@@ -202,9 +203,9 @@ struct ExpressionDefaults {
 
 // The number of operands and outputs.
 template <class Expression>
-constexpr int matrices_of = Expression::Scales::count() + Expression::Operands::count() +
-                            Expression::Sums::count() + Expression::Maximum::count() +
-                            Expression::sums_columns;
+constexpr int matrices_of =
+    Expression::Scales::count() + Expression::Operands::count() + Expression::Sums::count() +
+    Expression::Maximum::count() + Expression::sums_columns;
 
 // An expression on one row of out; its operands are read, and its outputs written, as it is
 // applied.

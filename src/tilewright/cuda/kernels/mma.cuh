@@ -20,9 +20,9 @@
 namespace tilewright {
 
 template <class Config>
-using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k,
-                           Config::a_k_major, Config::a_copy_elements, Config::threads, false,
-                           Config::a_down>;
+using CursorA =
+    TileCursor<typename Config::Input, Config::tile_m, Config::tile_k, Config::a_k_major,
+               Config::a_copy_elements, Config::threads, false, Config::a_down>;
 template <class Config>
 using CursorB =
     TileCursor<typename Config::InputB, Config::tile_n, Config::tile_k, Config::b_k_major,

@@ -6,8 +6,9 @@
 namespace tilewright {
 
 // A tile, row-major with `columns` elements per row, of 2 bytes unless `bytes` says otherwise. Rows
-// are cut into chunks of 16 bytes; chunk c of row r is kept at position c ^ phase(r). Rows of 128 bytes (phase is r % 8),
-// and of 64 bytes (r / 2 % 4; two rows fill the 32 banks), chunk numbers in the order of the banks:
+// are cut into chunks of 16 bytes; chunk c of row r is kept at position c ^ phase(r). Rows of 128
+// bytes (phase is r % 8), and of 64 bytes (r / 2 % 4; two rows fill the 32 banks), chunk numbers in
+// the order of the banks:
 //
 //   r 0 | 0 1 2 3 4 5 6 7        r 0, 1 | 0 1 2 3  0 1 2 3
 //   r 1 | 1 0 3 2 5 4 7 6        r 2, 3 | 1 0 3 2  1 0 3 2

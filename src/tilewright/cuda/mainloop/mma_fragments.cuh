@@ -11,17 +11,16 @@
 namespace tilewright {
 
 // This lane's part of the block at (mn, k) of the tile at `tile`, 16 x 32 bytes, read by a whole
-// warp: four matrices of 8 x 16 bytes. They are numbered along mn first, for a fragment of A, or along k first, for two
-// fragments of B. Layout is that of the tile's rows, which run along k if the tile is K-major. PTX
-// ISA: matrix fragments for mma.m16n8k16, and for mma.m16n8k32 with elements of 1 byte, whose tiles
-// are K-major.
+// warp: four matrices of 8 x 16 bytes. They are numbered along mn first, for a fragment of A, or
+// along k first, for two fragments of B. Layout is that of the tile's rows, which run along k if
+// the tile is K-major. PTX ISA: matrix fragments for mma.m16n8k16, and for mma.m16n8k32 with
+// elements of 1 byte, whose tiles are K-major.
 template <class Layout, bool k_major, bool mn_first, int bytes = 2>
 __device__ __forceinline__ void load_fragment(uint32_t (&words)[4], uint32_t tile, int mn, int k) {
   const int lane = threadIdx.x % 32;
-  constexpr int of_k = k_major ? 16 / bytes : 8;
-  const int low = lane / 8 % 2, high = lane / 16;
-  mn += (mn_first ? low : high) * 8;
-  k += (mn_first ? high : low) * of_k;
+  const int low = lane / 8 % 2 * 8, high = lane / 16 * 8;
+  mn += mn_first ? low : high;
+  k += (mn_first ? high : low) * (k_major ? 2 / bytes : 1);
   ldmatrix_x4<!k_major>(words, tile + (k_major ? Layout::offset(mn + lane % 8, k)
                                                : Layout::offset(k + lane % 8, mn)));
 }
@@ -36,8 +35,8 @@ struct Fragments {
   uint32_t a[Config::warp_m / 16][4];
   uint32_t b[Config::warp_n / 16][4];  // two neighbors of 8 columns each
 
-  // Loads the 32 bytes of k from there on, of the stage whose tiles are at `a_tile` and `b_tile`; the warp's block
-  // starts at (m, n).
+  // Loads the 32 bytes of k from there on, of the stage whose tiles are at `a_tile` and `b_tile`;
+  // the warp's block starts at (m, n).
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
     constexpr int bytes = sizeof(typename Config::Input);
 #pragma unroll

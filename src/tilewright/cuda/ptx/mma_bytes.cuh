@@ -12,8 +12,9 @@ __device__ __forceinline__ void mma_m16n8k32(Sum (&d)[4], const uint32_t (&a)[4]
                                              uint32_t b1);
 
 template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e4m3>(float (&d)[4], const uint32_t (&a)[4],
-                                                       uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e4m3>(float (&d)[4],
+                                                                 const uint32_t (&a)[4],
+                                                                 uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -21,8 +22,9 @@ __device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e4m3>(float (&d)[4], 
 }
 
 template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e5m2>(float (&d)[4], const uint32_t (&a)[4],
-                                                       uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e5m2>(float (&d)[4],
+                                                                 const uint32_t (&a)[4],
+                                                                 uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -30,8 +32,9 @@ __device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e5m2>(float (&d)[4], 
 }
 
 template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e4m3>(float (&d)[4], const uint32_t (&a)[4],
-                                                       uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e4m3>(float (&d)[4],
+                                                                 const uint32_t (&a)[4],
+                                                                 uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -39,8 +42,9 @@ __device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e4m3>(float (&d)[4], 
 }
 
 template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e5m2>(float (&d)[4], const uint32_t (&a)[4],
-                                                       uint32_t b0, uint32_t b1) {
+__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e5m2>(float (&d)[4],
+                                                                 const uint32_t (&a)[4],
+                                                                 uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -49,7 +53,7 @@ __device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e5m2>(float (&d)[4], 
 
 template <>
 __device__ __forceinline__ void mma_m16n8k32<int8, int8>(int32_t (&d)[4], const uint32_t (&a)[4],
-                                                       uint32_t b0, uint32_t b1) {
+                                                         uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])

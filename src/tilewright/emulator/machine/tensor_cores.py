@@ -25,6 +25,7 @@ class TensorCores:
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
+        self._arithmetic = wave.launch.arithmetic
         self.groups = CommitGroups("wgmma", wave.asynchrony, wave.topology.lanes, wave.tell)
 
     def load_matrix(self, site: int, group: Group, address: Array, count: int, transpose: bool) -> list[Array]:
@@ -113,12 +114,14 @@ class TensorCores:
     ) -> list[Array]:
         """Apply a function of fragments, each stacked to (registers, W, 32, C), to whole warps: mma and its siblings.
 
-        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies.
+        counted: kind, shape, types (of accumulator, A and B) and number of the products of one warp, if it multiplies;
+        such a function also takes the arithmetic.
         """
         tiles = self._tiles(site, group)
         stacked = [np.stack([tiles.spread(register) for register in registers]) for registers in fragments]
+        multiplies = {} if counted is None else {"arithmetic": self._arithmetic}
         try:
-            result = function(*stacked)
+            result = function(*stacked, **multiplies)
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._wave.words.describe(site)}: {error}") from error
         if counted is not None:
@@ -294,7 +297,9 @@ class _WarpgroupProduct:
             a = a.reshape(len(a), -1, WARP, a.shape[-1])
         shared = self._wave.access.shared.bytes
         try:
-            tensor_cores.wgmma(self._form, a, b, shared, base, d, accumulate=accumulate)
+            tensor_cores.wgmma(
+                self._form, a, b, shared, base, d, accumulate=accumulate, arithmetic=self._wave.launch.arithmetic
+            )
         except ValueError as error:
             raise UnsupportedInstruction(f"{self._wave.words.describe(self._site)}: {error}") from error
 

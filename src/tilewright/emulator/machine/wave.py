@@ -15,6 +15,7 @@ from tilewright.emulator.machine.observer import Observers
 from tilewright.emulator.machine.words import Words
 from tilewright.emulator.memory import SHARED_START, GlobalMemory
 from tilewright.emulator.program.program import Program
+from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.emulator.semantics.scalars import Values
 from tilewright.rounding import round_up
 
@@ -31,6 +32,7 @@ class Launch:
     variables: addresses of the module's variables.
     images: textures and surfaces by their handles.
     multicasts: the multimem addresses.
+    arithmetic: how tensor cores add.
     printed: called with what kernels print.
     """
 
@@ -46,6 +48,7 @@ class Launch:
     images: Mapping[int, Bound]
     multicasts: Sequence[Multicast]
     asynchrony: Asynchrony
+    arithmetic: Arithmetic
     printed: Callable[[str], object]
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tilewright.errors import ArgumentValueError
 from tilewright.model.chips import Chip
-from tilewright.rounding import ceil_div, natural
+from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 
 QUARTERS, WARP = 4, 32
 MOST_SOURCES = 3
@@ -51,16 +51,16 @@ def mix_clocks(chip: Chip, fp32: int, int32: int) -> int:
     """Clocks in which a quarter of an SM executes so many instructions of warps on fp32 and on integers.
 
     Both units work side by side, and the scheduler issues one instruction a clock. Raises an ArgumentValueError for
-    negative numbers.
+    numbers out of range.
     """
-    natural("fp32", fp32)
-    natural("int32", int32)
+    for name, count in (("fp32", fp32), ("int32", int32)):
+        natural(name, count, 0, MOST_COUNTED)
     return max(fp32 + int32, fp32 * _warp_clocks(chip, "fp32"), int32 * _warp_clocks(chip, "int32"))
 
 
 def shared_clocks(chip: Chip, fp32: int, int32: int) -> int:
     """The same if one unit did both, with as many lanes as the chip has for fp32, as GPUs before Volta have it."""
-    return (natural("fp32", fp32) + natural("int32", int32)) * _warp_clocks(chip, "fp32")
+    return (fp32 + int32) * _warp_clocks(chip, "fp32")
 
 
 def _warp_clocks(chip: Chip, operands: str) -> int:

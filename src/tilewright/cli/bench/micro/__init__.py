@@ -3,11 +3,11 @@
 import typer
 
 from tilewright.cli.bench.micro import chains, products, reads
-from tilewright.cli.command import WithNegativeNumbers
+from tilewright.cli.command import Command, Commands
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="rich")
 for each in (chains.wgmma, chains.fma, chains.loads, reads.strides, products.occupancy, products.power):
-    app.command(cls=WithNegativeNumbers)(each)
+    app.command(cls=Command)(each)
 
 
 @app.callback()

@@ -10,15 +10,17 @@ made of others.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.semantics.scalars import f2, f4, f8, narrow_to_odd, u4, u8
+from tilewright.errors import ArgumentValueError
 
 Arithmetic = Literal["exact", "hardware"]
-"""How tensor cores add: products and sums as exact as float32 has them, or as the tensor cores of an H200."""
+"""How tensor cores add: products exactly and sums in float32, or all as the tensor cores of an H200."""
+MODES: tuple[Arithmetic, ...] = get_args(Arithmetic)
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -57,10 +59,23 @@ ADDERS = {
 }
 """Instruction and family of A's and B's type -> how an H200 (sm_90) adds. mma.sp adds its kept products like mma."""
 
+MODELED = 90
+"""The compute capability, times ten, of the GPUs that add so. They also run code for lower ones."""
+
 
 def adder_of(arithmetic: Arithmetic, instruction: str, family: str) -> Adder | None:
     """How an instruction, "mma", "wmma" or "wgmma", adds products of a family of types; None if exactly."""
     return ADDERS.get((instruction, family)) if arithmetic == "hardware" else None
+
+
+def require_modeled(arithmetic: Arithmetic, target: str) -> None:
+    """Raise an ArgumentValueError for "hardware" and a module's target that the modeled GPU does not run."""
+    number = int(target.removeprefix("sm_").rstrip("af"))
+    if arithmetic == "hardware" and number > MODELED:
+        raise ArgumentValueError(
+            f"tensor_cores is 'hardware', which is an H200 (sm_{MODELED}), and the module is for {target}, whose "
+            f"tensor cores are not modeled: compile it for sm_{MODELED}a or lower, or take tensor_cores='exact'"
+        )
 
 
 ZERO_EXPONENT = -133
@@ -114,7 +129,7 @@ def hardware_sum(adder: Adder, factors: Factors, c: Float32, accumulator: str) -
     if not adder.unpacked:
         return total
     with np.errstate(all="ignore"):
-        return _with_one_nan(_as(accumulator, c + total))
+        return with_one_nan(_as(accumulator, c + total))
 
 
 def _step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -> Float32:
@@ -127,7 +142,7 @@ def _step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -> Float
             special = special + np.multiply(a, b, dtype=f8)
     a, b, c = (np.where(np.isfinite(values), values, f4(0)) for values in (factors.a, factors.b, c))
     total = _finite_step(adder, Factors(a, b, factors.a_type, factors.b_type), c, accumulator)
-    return _with_one_nan(np.where(np.isfinite(special), total, special.astype(f4)))
+    return with_one_nan(np.where(np.isfinite(special), total, special.astype(f4)))
 
 
 def _finite_step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -> Float32:
@@ -174,6 +189,6 @@ def _as(accumulator: str, values: Float32) -> Float32:
         return values.astype(f2).astype(f4)
 
 
-def _with_one_nan(values: Float32) -> Float32:
+def with_one_nan(values: Float32) -> Float32:
     """The values, all NaNs with the same bits."""
     return np.where(np.isnan(values), _NAN, values)

@@ -57,7 +57,8 @@ def matmul(
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
     is given. alpha=0 never reads a and b, beta=0 never reads c.
     activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, so the relative error is
-    large where they approach zero for very negative arguments, and the last three make NaN of -inf, as torch does.
+    large where they approach zero for very negative arguments; for bf16 and fp16, gelu adds up to a quarter of what
+    rounding does. silu makes NaN of -inf, as torch does, and so does gelu of fp32; of bf16 and fp16 it makes 0.
     epilogue: instead of c, bias and activation, an expression over acc, which is alpha * a @ b, and the arrays named in
     operands: numbers, + - * /, abs exp log sqrt rsqrt tanh erf sigmoid relu gelu gelu_tanh silu min max, and
     where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
@@ -296,7 +297,7 @@ def _request(
     stream: Any,
 ) -> Request:
     operands = operands_of(call, out_dtype, expression)
-    chosen = _backend(backend, operands["a"].device)
+    chosen = backend_for(backend, operands["a"].device)
     check_names(kernel, config)
     return Request.of(
         call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
@@ -304,19 +305,21 @@ def _request(
     )  # fmt: skip
 
 
-def _backend(wanted: "str | Backend", device: int) -> Backend:
-    """The backend for operands on `device`."""
+def backend_for(wanted: "str | Backend", device: int, argument: str = "a") -> Backend:
+    """The backend for operands on the `device` of this argument; a TypeError, ValueError or RuntimeError if none is."""
     if not isinstance(wanted, str) and not hasattr(wanted, "prepare"):
         raise ArgumentTypeError(f"backend={wanted!r} is not a backend: use 'auto', 'gpu' or 'emulator'")
     if "emulator" in (wanted, getattr(wanted, "name", None)) and device != HOST:
         raise ArgumentValueError(
-            f"a is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, or "
-            f"leave backend='auto'"
+            f"{argument} is on GPU {device} and backend='emulator' runs on host memory: move the operands to the CPU, "
+            f"or leave backend='auto'"
         )
     if not isinstance(wanted, str):
         own = getattr(wanted, "device", device)
         if isinstance(own, int) and device not in (HOST, own):
-            raise ArgumentValueError(f"a is on GPU {device} and backend is that of GPU {own}: leave backend='auto'")
+            raise ArgumentValueError(
+                f"{argument} is on GPU {device} and backend is that of GPU {own}: leave backend='auto'"
+            )
         return wanted
     if wanted not in ("auto", "gpu", "emulator"):
         raise ArgumentValueError(f"backend={wanted!r} is unknown: use 'auto', 'gpu' or 'emulator'")

@@ -1,0 +1,538 @@
+// Codes of 8 bits and their scales: value = code * scale.
+//
+// A CTA has a tile of x, as x lies in memory: rows are what neighbors in memory belong to. It keeps
+// the tile in registers from the loads until the codes are written. In between, it finds the
+// largest finite magnitudes, of each row and each column of the tile or of the whole tile, and
+// makes scales of them. A tile is 128 x 128, or has rows of x as a whole; where a scale is for more
+// than a tile, a launch ahead leaves the largest magnitudes in a workspace.
+//
+// Codes go through SMEM, from which both x's and those of x transposed are stored 16 bytes at a
+// time. A row of the tile is 32 words; a thread that stores 16 rows of 4 columns reads 16 of these,
+// and neighboring lanes have the next 16 rows, so that they store whole lines. The words are
+// swizzled, so that these lanes read different banks:
+//
+//   word of row r and columns 4c to 4c + 3, at 32 r + (c ^ 4 (r / 16 % 8))
+//
+// A code is x * (1 / scale), two roundings in fp32, rounded to the nearest: within half a unit of
+// the code and 2^-22 of x / scale, and within half a unit if the scale is a power of two.
+#pragma once
+#include "parameters.cuh"
+#include "ptx/global_memory.cuh"
+#include "ptx/grid_dependency.cuh"
+#include "ptx/narrow.cuh"
+#include "ptx/shared_memory.cuh"
+#include "types.cuh"
+
+namespace tilewright {
+
+// `a` is x, m its rows and n its columns. `transposed_codes` and `transposed_scale` are those of x
+// transposed; scales of tiles are in `scale`, whichever codes are written. `maxima`: fp32 bits, of
+// each row, then of each column, or one.
+struct QuantizeParameters : GemmParameters {
+  MatrixParameters codes, scale, transposed_codes, transposed_scale;
+  uint32_t* maxima;
+};
+
+// Where the scales come from: the tile, `maxima`, or the caller.
+enum class ScaleSource { tile, maxima, given };
+
+template <int bytes>
+struct Piece;
+template <>
+struct Piece<1> {
+  using type = uint8_t;
+};
+template <>
+struct Piece<2> {
+  using type = uint16_t;
+};
+template <>
+struct Piece<4> {
+  using type = uint32_t;
+};
+template <>
+struct Piece<8> {
+  using type = uint2;
+};
+template <>
+struct Piece<16> {
+  using type = uint4;
+};
+
+template <int bytes>
+__device__ __forceinline__ void copy_piece(void* to, const void* from) {
+  using Bytes = typename Piece<bytes>::type;
+  *static_cast<Bytes*>(to) = *static_cast<const Bytes*>(from);
+}
+
+// The largest over the lanes that differ in the bits from `first` up to below `end`.
+template <int first, int end>
+__device__ __forceinline__ float largest_of_lanes(float value) {
+#pragma unroll
+  for (int bit = first; bit < end; bit *= 2) {
+    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, bit));
+  }
+  return value;
+}
+
+// Adds a magnitude to a maximum that all CTAs share. PTX ISA: "red".
+__device__ __forceinline__ void raise(uint32_t* maximum, float magnitude) {
+  asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;"
+               :
+               : "l"(__cvta_generic_to_global(maximum)), "r"(__float_as_uint(magnitude))
+               : "memory");
+}
+
+// The scale of elements whose largest magnitude is this: 1 if all are zero, and no less than the
+// least normal number, whose reciprocal is finite.
+template <class Config>
+__device__ __forceinline__ float scale_of(float largest) {
+  if (largest == 0.0f) return 1.0f;
+  const float scale = fmaxf(largest / static_cast<float>(Config::Codes::largest), 0x1p-126f);
+  if constexpr (!Config::power_of_two) return scale;
+  return __uint_as_float(__float_as_uint(scale) + 0x7FFFFF & 0xFF800000);
+}
+
+// Config names: Input; Codes; tile_m, tile_n, threads; source: a ScaleSource; measures: whether the
+// launch only leaves `maxima`; by_line: whether each row (and each column) has a scale, else the
+// tile or all of x; direct, transposed: which codes are written; load_bytes, direct_bytes,
+// transposed_bytes: of an access to GMEM; unit_stride: whether neighbors are neighbors in memory;
+// batched; power_of_two; saturate.
+template <class Config>
+class QuantizeTile {
+  using Input = typename Config::Input;
+  static constexpr int threads = Config::threads, warps = threads / 32;
+  static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n;
+  static constexpr int in_chunk = 16 / sizeof(Input), quads = in_chunk / 4;
+  static constexpr int across = tile_n / in_chunk;          // chunks of a row
+  static constexpr int chunks = tile_m * across / threads;  // of a thread
+  static constexpr int rows_apart =
+      threads / across;  // of a thread's chunks; 0: they share one row
+  static constexpr int own_rows = rows_apart ? chunks : 1;
+  static constexpr int row_lanes = minimum(across, 32);
+  static constexpr int row_warps = maximum(minimum(across, threads) / 32, 1);
+  static constexpr ScaleSource source = static_cast<ScaleSource>(Config::source);
+  static constexpr bool of_rows = Config::by_line && Config::direct;
+  static constexpr bool of_columns = Config::by_line && Config::transposed;
+  static constexpr bool finds = Config::measures || source == ScaleSource::tile;
+  static_assert(chunks * threads == tile_m * across, "threads share the tile evenly");
+  static_assert(threads % across == 0 || (tile_m == 1 && across % threads == 0), "and so do rows");
+  static_assert(across % 32 == 0 || 32 % across == 0,
+                "a warp has whole rows, or a row whole warps");
+  static_assert(!Config::transposed || (tile_m == 128 && tile_n == 128), "swizzled for such tiles");
+
+  // What belongs to columns is in planes: of a chunk of 8, four in one and four in the other. Eight
+  // neighboring lanes then have 128 neighboring bytes, and both planes differ in their banks.
+  static constexpr int plane = tile_n / quads + (quads > 1 ? 16 : 0), planes = quads * plane;
+
+  struct Storage {
+    uint8_t codes[Config::measures ? 16 : tile_m * tile_n];
+    float row_maxima[finds && of_rows ? tile_m * row_warps : 1];
+    alignas(16) float column_maxima[finds && of_columns ? warps * planes : 4];
+    float warp_maxima[warps];
+    float row_factors[of_rows ? tile_m : 1];
+    alignas(16) float column_factors[of_columns ? planes : 4];
+  };
+
+  static __device__ __forceinline__ Storage& storage() {
+    __shared__ __align__(16) Storage shared;
+    return shared;
+  }
+
+  const QuantizeParameters& parameters;
+  uint32_t words[chunks][4];         // of x
+  int batch, tile_row, tile_column;  // which tile this is
+  float tile_factor;
+
+  static __device__ __forceinline__ int row_of(int i) {
+    return i * rows_apart + static_cast<int>(threadIdx.x) / across;
+  }
+  static __device__ __forceinline__ int column_of(int i) {
+    return ((rows_apart ? 0 : i * threads) + static_cast<int>(threadIdx.x) % across) * in_chunk;
+  }
+  static __device__ __forceinline__ int swizzled(int row, int column) {
+    return row * tile_n + (Config::transposed ? column ^ row / 16 % 8 * 16 : column);
+  }
+  static __device__ __forceinline__ int in_planes(int column) {
+    return column / in_chunk * 4 + column % 4 + column % in_chunk / 4 * plane;
+  }
+
+  __device__ __forceinline__ int first_row() const { return tile_row * tile_m; }
+  __device__ __forceinline__ int first_column() const { return tile_column * tile_n; }
+
+  __device__ __forceinline__ float value(int i, int element) const {
+    if constexpr (sizeof(Input) == 4) {
+      return __uint_as_float(words[i][element]);
+    } else {
+      return to_float(Input{static_cast<uint16_t>(words[i][element / 2] >> element % 2 * 16)});
+    }
+  }
+
+  __device__ __forceinline__ int64_t offset(const MatrixParameters& matrix, int row,
+                                            int column) const {
+    const int64_t ahead = Config::batched ? batch_offset(parameters, matrix, batch) : 0;
+    return ahead + row * matrix.row_stride + column * matrix.column_stride;
+  }
+
+  __device__ __forceinline__ void load_whole(int i, const Input* chunk) {
+    constexpr int length = Config::load_bytes / sizeof(Input);  // elements of a load
+    const int64_t stride = Config::unit_stride ? 1 : parameters.a.column_stride;
+    if constexpr (Config::load_bytes == 16) {
+      load_global(words[i], chunk);
+    } else if constexpr (sizeof(Input) == 2 && length == 1) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t low = chunk[2 * j * stride].bits, high = chunk[(2 * j + 1) * stride].bits;
+        words[i][j] = low | high << 16;
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < in_chunk; j += length) {
+        copy_piece<Config::load_bytes>(&words[i][j * sizeof(Input) / 4], chunk + j * stride);
+      }
+    }
+  }
+
+  // The first `inside` elements of a chunk; zeros behind them.
+  __device__ __forceinline__ void load_part(int i, const Input* chunk, int inside) {
+    const int64_t stride = Config::unit_stride ? 1 : parameters.a.column_stride;
+#pragma unroll
+    for (int j = 0; j < in_chunk; ++j) {
+      if (j >= inside) break;
+      if constexpr (sizeof(Input) == 4) {
+        words[i][j] = __float_as_uint(chunk[j * stride]);
+      } else {
+        words[i][j / 2] |= static_cast<uint32_t>(chunk[j * stride].bits) << j % 2 * 16;
+      }
+    }
+  }
+
+  // The largest magnitudes of what the thread has; `finite`: Inf does not count, as NaN never does.
+  template <bool finite>
+  __device__ __forceinline__ float find(float (&rows)[own_rows], float (&columns)[in_chunk]) const {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < own_rows; ++i) rows[i] = 0.0f;
+#pragma unroll
+    for (int j = 0; j < in_chunk; ++j) columns[j] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+#pragma unroll
+      for (int j = 0; j < in_chunk; ++j) {
+        float magnitude = fabsf(value(i, j));
+        if (finite && __float_as_uint(magnitude) == 0x7F800000) magnitude = 0.0f;
+        float& row = rows[rows_apart ? i : 0];
+        if constexpr (of_rows) row = fmaxf(row, magnitude);
+        if constexpr (of_columns) columns[j] = fmaxf(columns[j], magnitude);
+        if constexpr (!of_rows) largest = fmaxf(largest, magnitude);
+      }
+      if constexpr (of_rows) largest = fmaxf(largest, rows[rows_apart ? i : 0]);
+    }
+    return largest;
+  }
+
+  // Leaves the largest magnitudes of each warp's part of a row, a column or the tile in SMEM.
+  __device__ __forceinline__ void find_maxima() {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float rows[own_rows], columns[in_chunk];
+    float largest = find<false>(rows, columns);
+    if (__float_as_uint(largest) == 0x7F800000) largest = find<true>(rows, columns);
+    Storage& shared = storage();
+    if constexpr (of_rows) {
+#pragma unroll
+      for (int i = 0; i < own_rows; ++i) {
+        const float of_row = largest_of_lanes<1, row_lanes>(rows[i]);
+        if (lane % row_lanes == 0) {
+          shared.row_maxima[row_of(i) * row_warps + threadIdx.x % across / 32] = of_row;
+        }
+      }
+    }
+    if constexpr (of_columns) {
+#pragma unroll
+      for (int j = 0; j < in_chunk; ++j) {
+        columns[j] = largest_of_lanes<row_lanes, 32>(columns[j]);
+      }
+      // With 8 columns a chunk, the lanes of the lower half of the warp write four, and those of
+      // the upper half the other four.
+      const int quad = quads > 1 ? lane / 16 : 0;
+      float4 four = make_float4(columns[0], columns[1], columns[2], columns[3]);
+      if constexpr (quads > 1) {
+        if (quad) four = make_float4(columns[4], columns[5], columns[6], columns[7]);
+      }
+      const int at = warp * planes + quad * plane + lane % row_lanes * 4;
+      *reinterpret_cast<float4*>(&shared.column_maxima[at]) = four;
+    }
+    if constexpr (!Config::by_line) {
+      largest = largest_of_lanes<1, 32>(largest);
+      if (lane == 0) shared.warp_maxima[warp] = largest;
+    }
+  }
+
+  __device__ __forceinline__ float largest_of_row(int row) const {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < row_warps; ++i) {
+      largest = fmaxf(largest, storage().row_maxima[row * row_warps + i]);
+    }
+    return largest;
+  }
+
+  __device__ __forceinline__ float largest_of_column(int column) const {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < warps; ++i) {
+      largest = fmaxf(largest, storage().column_maxima[i * planes + in_planes(column)]);
+    }
+    return largest;
+  }
+
+  __device__ __forceinline__ float largest_of_tile() const {
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < warps; ++i) largest = fmaxf(largest, storage().warp_maxima[i]);
+    return largest;
+  }
+
+  // The reciprocal of the scale at `place`, which is read if it is given. Otherwise it is made of
+  // `largest` and, by one thread of all that make the same one, written.
+  __device__ __forceinline__ float factor(float* place, float largest, bool writes) const {
+    float scale;
+    if constexpr (source == ScaleSource::given) {
+      scale = *place;
+    } else {
+      scale = scale_of<Config>(largest);
+      if (writes) *place = scale;
+    }
+    return __frcp_rn(scale);
+  }
+
+  __device__ __forceinline__ float* scale_at(const MatrixParameters& matrix, int row,
+                                             int column) const {
+    return static_cast<float*>(matrix.pointer) + offset(matrix, row, column);
+  }
+
+  // The largest magnitude of a line of x, in the workspace.
+  __device__ __forceinline__ uint32_t* maximum_of_row(int row) const {
+    return parameters.maxima + static_cast<int64_t>(batch) * parameters.m + row;
+  }
+  __device__ __forceinline__ uint32_t* maximum_of_column(int column) const {
+    const int64_t rows = static_cast<int64_t>(parameters.batch_count) * parameters.m;
+    return parameters.maxima + rows + static_cast<int64_t>(batch) * parameters.n + column;
+  }
+
+  // The factors that codes are made with, from what `find_maxima` has left, or from memory.
+  __device__ __forceinline__ void make_factors() {
+    Storage& shared = storage();
+    constexpr bool waits = source == ScaleSource::maxima;
+    if constexpr (of_rows) {
+      for (int line = threadIdx.x; line < tile_m; line += threads) {
+        const int row = first_row() + line;
+        if (row >= parameters.m) {
+          shared.row_factors[line] = 0.0f;  // read, but what comes of it is not stored
+          continue;
+        }
+        const float largest = finds   ? largest_of_row(line)
+                              : waits ? __uint_as_float(*maximum_of_row(row))
+                                      : 0.0f;
+        if constexpr (Config::measures) {
+          raise(maximum_of_row(row), largest);
+        } else {
+          float* place = scale_at(parameters.scale, row, tile_column);
+          shared.row_factors[line] = factor(place, largest, finds || tile_column == 0);
+        }
+      }
+    }
+    if constexpr (of_columns) {
+      // Other threads than those with rows, if there are.
+      for (int line = (threadIdx.x + tile_m) % threads; line < tile_n; line += threads) {
+        const int column = first_column() + line;
+        if (column >= parameters.n) {
+          shared.column_factors[in_planes(line)] = 0.0f;
+          continue;
+        }
+        const float largest = finds   ? largest_of_column(line)
+                              : waits ? __uint_as_float(*maximum_of_column(column))
+                                      : 0.0f;
+        if constexpr (Config::measures) {
+          raise(maximum_of_column(column), largest);
+        } else {
+          float* place = scale_at(parameters.transposed_scale, column, tile_row);
+          shared.column_factors[in_planes(line)] = factor(place, largest, finds || tile_row == 0);
+        }
+      }
+    }
+    if constexpr (!Config::by_line) {
+      if constexpr (Config::measures) {
+        if (threadIdx.x == 0) raise(parameters.maxima, largest_of_tile());
+      } else {
+        const float largest = finds   ? largest_of_tile()
+                              : waits ? __uint_as_float(*parameters.maxima)
+                                      : 0.0f;
+        const bool first = finds || blockIdx.x == 0;
+        tile_factor = factor(scale_at(parameters.scale, tile_row, tile_column), largest,
+                             first && threadIdx.x == 0);
+      }
+    }
+  }
+
+  // Leaves the codes in SMEM, those of x or of x transposed.
+  template <bool of_transposed>
+  __device__ __forceinline__ void encode() const {
+    Storage& shared = storage();
+    float4 factors[quads];
+    if constexpr (of_transposed && of_columns) {
+#pragma unroll
+      for (int j = 0; j < quads; ++j) {
+        factors[j] = *reinterpret_cast<const float4*>(
+            &shared.column_factors[in_planes(column_of(0) + 4 * j)]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+      if constexpr (!(of_transposed && of_columns)) {
+        const float one = of_rows ? shared.row_factors[row_of(i)] : tile_factor;
+#pragma unroll
+        for (int j = 0; j < quads; ++j) factors[j] = make_float4(one, one, one, one);
+      }
+      uint32_t codes[quads];
+#pragma unroll
+      for (int j = 0; j < quads; ++j) {
+        codes[j] = codes_of<typename Config::Codes, Config::saturate>(
+            value(i, 4 * j) * factors[j].x, value(i, 4 * j + 1) * factors[j].y,
+            value(i, 4 * j + 2) * factors[j].z, value(i, 4 * j + 3) * factors[j].w);
+      }
+      copy_piece<4 * quads>(&shared.codes[swizzled(row_of(i), column_of(i))], codes);
+    }
+  }
+
+  __device__ __forceinline__ void store_rows() const {
+    constexpr int bytes = Config::direct_bytes, pieces = tile_n / bytes;
+    uint8_t* const codes = static_cast<uint8_t*>(parameters.codes.pointer) +
+                           offset(parameters.codes, first_row(), first_column());
+    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
+#pragma unroll(minimum(tile_m* pieces / threads, 8))
+    for (int piece = threadIdx.x; piece < tile_m * pieces; piece += threads) {
+      const int row = piece / pieces, column = piece % pieces * bytes;
+      if (row < rows && column < columns) {
+        copy_piece<bytes>(codes + row * parameters.codes.row_stride + column,
+                          &storage().codes[swizzled(row, column)]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void store_columns() const {
+    constexpr int bytes = Config::transposed_bytes, blocks = tile_m / 16;
+    const MatrixParameters& matrix = parameters.transposed_codes;
+    uint8_t* const codes =
+        static_cast<uint8_t*>(matrix.pointer) + offset(matrix, first_column(), first_row());
+    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
+    for (int part = threadIdx.x; part < blocks * tile_n / 4; part += threads) {
+      const int row = part % blocks * 16, column = part / blocks * 4;
+      uint32_t lines[4][4];  // 16 rows of each of the 4 columns
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        uint32_t four[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          copy_piece<4>(&four[j], &storage().codes[swizzled(row + 4 * i + j, column)]);
+        }
+        const uint32_t low_01 = __byte_perm(four[0], four[1], 0x5140);
+        const uint32_t low_23 = __byte_perm(four[2], four[3], 0x5140);
+        const uint32_t high_01 = __byte_perm(four[0], four[1], 0x7362);
+        const uint32_t high_23 = __byte_perm(four[2], four[3], 0x7362);
+        lines[0][i] = __byte_perm(low_01, low_23, 0x5410);
+        lines[1][i] = __byte_perm(low_01, low_23, 0x7632);
+        lines[2][i] = __byte_perm(high_01, high_23, 0x5410);
+        lines[3][i] = __byte_perm(high_01, high_23, 0x7632);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (column + j >= columns) break;
+        uint8_t* const line = codes + (column + j) * matrix.row_stride + row;
+#pragma unroll
+        for (int at = 0; at < 16; at += bytes) {
+          if (row + at >= rows) break;
+          if constexpr (bytes >= 4) {
+            copy_piece<bytes>(line + at, &lines[j][at / 4]);
+          } else {
+            const uint32_t piece = lines[j][at / 4] >> at % 4 * 8;
+            copy_piece<bytes>(line + at, &piece);
+          }
+        }
+      }
+    }
+  }
+
+ public:
+  __device__ __forceinline__ explicit QuantizeTile(const QuantizeParameters& of) : parameters(of) {
+    // An empty x has a tile, which is empty: it makes the scales of nothing.
+    const uint32_t tiles_m = maximum(ceil_div(of.m, tile_m), 1);
+    const uint32_t tiles_n = maximum(ceil_div(of.n, tile_n), 1);
+    const uint32_t of_matrix = tiles_m * tiles_n;
+    batch = Config::batched ? blockIdx.x / of_matrix : 0;
+    const uint32_t tile = blockIdx.x - batch * of_matrix;
+    tile_row = tile / tiles_n;
+    tile_column = tile % tiles_n;
+  }
+
+  __device__ __forceinline__ void load() {
+    const Input* const x = static_cast<const Input*>(parameters.a.pointer) +
+                           offset(parameters.a, first_row(), first_column());
+    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
+    const int64_t row_stride = parameters.a.row_stride;
+    const int64_t column_stride = Config::unit_stride ? 1 : parameters.a.column_stride;
+    if (rows >= tile_m && columns >= tile_n) {
+#pragma unroll
+      for (int i = 0; i < chunks; ++i) {
+        load_whole(i, x + row_of(i) * row_stride + column_of(i) * column_stride);
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+      const int row = row_of(i), column = column_of(i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) words[i][j] = 0;
+      if (row >= rows || column >= columns) continue;
+      const Input* const chunk = x + row * row_stride + column * column_stride;
+      if (columns - column >= in_chunk) {
+        load_whole(i, chunk);
+      } else {
+        load_part(i, chunk, columns - column);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run() {
+    load();
+    if constexpr (finds) {
+      find_maxima();
+      __syncthreads();
+    }
+    make_factors();
+    if constexpr (Config::measures) return;
+    if constexpr (Config::by_line) __syncthreads();
+    if constexpr (Config::direct || !Config::by_line) encode<false>();
+    if constexpr (Config::direct) {
+      __syncthreads();
+      store_rows();
+    }
+    if constexpr (Config::transposed) {
+      if constexpr (Config::by_line) {
+        if constexpr (Config::direct) __syncthreads();
+        encode<true>();
+      }
+      if constexpr (Config::by_line || !Config::direct) __syncthreads();
+      store_columns();
+    }
+  }
+};
+
+template <class Config>
+__device__ __forceinline__ void quantize_kernel(const QuantizeParameters& parameters) {
+  wait_for_earlier_grids();
+  launch_next_grid();
+  QuantizeTile<Config>(parameters).run();
+}
+
+}  // namespace tilewright

@@ -1,0 +1,1 @@
+"""`tilewright report`: what the models, the emulator and records say of a product, as one page without network."""

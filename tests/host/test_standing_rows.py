@@ -1,0 +1,74 @@
+"""Choices are shared by numbers of rows: they are as good as choices for each, and the model is rarely asked."""
+
+from itertools import pairwise
+from statistics import geometric_mean
+
+import pytest
+
+from tilewright.dtypes import bf16, fp32
+from tilewright.hardware import A100, H200
+from tilewright.kernels.registry import FEW_ROWS, KERNELS
+from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma_space import tiles_of
+from tilewright.model.cost import prepare, times
+from tilewright.planner.choose import choose, standing_for, takers
+from tilewright.problem import Epilogue, Matrix, Problem
+
+WEIGHTS = [(4096, 4096), (12288, 4096), (2112, 7168), (512, 7168), (28672, 8192)]
+
+
+def product(m, n, k, layout="nt", dtype=bf16, *, biased=False):
+    b = Matrix(dtype, n, 1) if layout[1] == "n" else Matrix(dtype, 1, k)
+    epilogue = Epilogue(bias=Matrix(dtype, 0, 1)) if biased else Epilogue()
+    return Problem(m, n, k, Matrix(dtype, k, 1), b, Matrix(dtype, n, 1), (), epilogue)
+
+
+def test_rows_stand_for_themselves_or_for_fewer_with_equal_tiles():
+    standing = [standing_for(m) for m in range(1, 4097)]
+    assert list(dict.fromkeys(standing)) == [1, 2, 4, 8, 16, *range(24, 4097, 8)]
+    assert all(m <= stands for m, stands in enumerate(standing, 1))
+    assert all(one <= other for one, other in pairwise(standing))
+
+
+def chosen_alone(kernel, problem):
+    """The Config that the model ranks first for exactly these rows, of all that a kernel has."""
+    configs = kernel.candidates(problem, H200, 1000)
+    if kernel is not KERNELS["wgmma"]:
+        return configs[0]
+    tiles = tiles_of(configs, H200, operands_of(problem).mn_major, scattered(problem))
+    prepared = prepare(tiles, "wgmma", bf16, H200)
+    return configs[times(prepared, problem.m, problem.n, problem.k, 1, row_bytes(problem)).argmin()]
+
+
+@pytest.mark.parametrize(("n", "k", "layout"), [*((*extents, "nt") for extents in WEIGHTS), (4096, 4096, "nn")])
+def test_a_shared_choice_is_as_good_as_the_best_for_these_rows_alone(n, k, layout):
+    losses = []
+    for m in range(1, 301):
+        problem = product(m, n, k, layout)
+        shared = choose(product(standing_for(m), n, k, layout), H200)
+        taken = shared.kernel.predict(shared.config, problem, H200).seconds
+        alone = [
+            kernel.predict(chosen_alone(kernel, problem), problem, H200).seconds for kernel in takers(problem, H200)
+        ]
+        losses.append(taken / min(alone))
+    assert geometric_mean(losses) < 1.003
+    assert max(losses) < 1.03
+
+
+@pytest.mark.parametrize("dtype", [bf16, fp32])
+@pytest.mark.parametrize("gpu", [H200, A100])
+@pytest.mark.parametrize("biased", [False, True])
+def test_from_one_choice_follow_those_of_other_rows(gpu, dtype, biased):
+    for n, k in WEIGHTS:
+        by_rows = choose(product(1000, n, k, "nt", dtype, biased=biased), gpu).by_rows(gpu)
+        for m in range(FEW_ROWS + 1, 1200, 7):
+            chosen = choose(product(m, n, k, "nt", dtype, biased=biased), gpu)
+            same = by_rows(m)
+            assert (same.kernel, same.config, same.reason) == (chosen.kernel, chosen.config, chosen.reason)
+
+
+@pytest.mark.parametrize("m", range(1, FEW_ROWS + 1))
+def test_few_rows_are_decided_about_as_those_that_stand_for_them(m):
+    for n, k in WEIGHTS:
+        one, other = (choose(product(rows, n, k), H200) for rows in (m, standing_for(m)))
+        assert (one.kernel, one.config) == (other.kernel, other.config)
