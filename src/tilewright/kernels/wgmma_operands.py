@@ -85,7 +85,7 @@ def _of_bytes(factor: tma.TmaFactor | Refusal, mn: str) -> tma.TmaFactor | Refus
     if isinstance(factor, Refusal) or not factor.mn_major or factor.tensor.dtype.nbytes > 1:
         return factor
     operand = factor.tensor.operand
-    return Refusal(f"{operand} is contiguous along {mn} and wgmma reads elements of 1 byte along k", operand)
+    return Refusal(f"{operand} is contiguous along {mn} and wgmma reads elements of 1 byte along k")
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
