@@ -115,8 +115,8 @@ class WgmmaKernel(Kernel):
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
             "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
-            "a thread has registers for 208 accumulators, for 96 with tile_m=192; where sums of fp8 are promoted, those "
-            "of a row block count twice: take a smaller tile_n or tile_m",
+            "a thread has registers for 208 accumulators, for 96 with tile_m=192, and those of a row block count twice "
+            "where sums of fp8 are promoted: take a smaller tile_n or tile_m",
         ),
         (
             "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",
