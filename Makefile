@@ -85,7 +85,8 @@ pictures: $(READY)  ## Redraw the pictures of the documents, and write the numbe
 docs: .venv-docs/.installed  ## The documents as a site, in build/website/site; every link and anchor is followed
 	@.venv-docs/bin/python tools/make_site.py build/website
 
-test-docs: docs  ## The site in headless Chromium, which must be installed
+test-docs: docs $(READY)  ## The site and a report in headless Chromium, which must be installed
+	@$(PY) -m tilewright report 256 256 256 --gpu H200 --record results/ladder_4096.json -o build/website/report.html
 	@.venv-docs/bin/python -m pytest tests/site --site build/website/site
 
 wheel: $(READY)  ## The wheel, in dist

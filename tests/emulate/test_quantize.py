@@ -1,5 +1,8 @@
 """`tilewright.quantize` in the emulator with its checks, against NumPy bit for bit."""
 
+import re
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from support.quantization import BLOCKS, KINDS, assert_quantized
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.hardware import H200, Hardware
+from tilewright.hardware import A100, H200, Hardware, standing_for
 
 INPUTS = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp32": np.float32}
 
@@ -184,3 +187,50 @@ def test_any_order_of_completion(asynchrony):
         result = tw.quantize(x, "fp8_e4m3", block=block, transposed=True, backend=backend)
         assert not backend.device.reports
         assert_quantized(result, x, "fp8_e4m3", block)
+
+
+def test_older_gpus():
+    x = uneven((70, 144))
+    for hardware, dtype in ((A100, "int8"), (standing_for("sm_89"), "fp8_e4m3")):
+        result = quantized(x, dtype, hardware, block="1x128", transposed=True)
+        assert_quantized(result, x, dtype, "1x128")
+
+
+def test_the_examples_of_the_page_run():
+    page = (Path(__file__).parents[2] / "docs/low-precision.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page.split("## Quantize")[1], re.DOTALL)
+    assert examples
+    for example in examples:
+        exec(compile(example, "low-precision.md", "exec"), {})
+
+
+class Counting(EmulatedBackend):
+    """An emulated GPU that keeps the counters of each launch."""
+
+    def __init__(self):
+        super().__init__(H200, count_memory=True)
+        self.counted = []
+
+    def prepare(self, compiled, shape, arguments):
+        launch = super().prepare(compiled, shape, arguments)
+
+        def counted(*call):
+            self.counted.append(launch(*call))
+            return self.counted[-1]
+
+        return counted
+
+
+@pytest.mark.parametrize("kind", ["bf16", "fp32"])
+@pytest.mark.parametrize("block", BLOCKS)
+def test_no_bank_conflicts_and_whole_sectors(block, kind):
+    for layout in ("packed", "transposed"):
+        backend = Counting()
+        x = uneven((256, 384), kind)
+        tw.quantize(viewed(x, layout), "fp8_e4m3", block=block, transposed=True, backend=backend)
+        total = backend.counted[0]  # which has merged the others
+        assert not sum(total.shared_conflicts.values())
+        reads = 2 if block in ("tensor", "row") else 1
+        codes, scales = 2 * x.size // 32, 2 * 4 * x.size // 32 // 128
+        assert x.nbytes * reads // 32 <= total.global_sectors["ld"] <= x.nbytes * reads // 32 + reads * scales + 64
+        assert codes <= total.global_sectors["st"] <= codes + scales + 64

@@ -13,6 +13,7 @@ FLOORS = (
     ("tilewright.cli", "tilewright.pytest_plugin"),
     ("tilewright",),
     ("tilewright.ladder",),
+    ("tilewright.explaining.report",),
     ("tilewright.bench", "tilewright.checking"),
     ("tilewright.plots",),
     ("tilewright.explaining",),

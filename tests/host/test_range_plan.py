@@ -1,18 +1,25 @@
 """Plans for a range of rows: what is compiled before, that nothing is afterwards, and what is refused."""
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import tilewright as tw
 from support.doubles import RecordingBackend
+from tilewright import api
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.bench.inputs import Shape
+from tilewright.cli.options import ActivationName
+from tilewright.cli.products import problem_of
 from tilewright.hardware import H200
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
-from tilewright.planner import planning, tuned
+from tilewright.planner import ahead, family, planning, tuned
 
 
 def f16(*shape):
@@ -69,6 +76,106 @@ def test_no_call_in_the_range_compiles_loads_or_asks_about_a_capture(backend):
     assert len(backend.launched) == 2 * len(rows) + 2
 
 
+def arguments_of(draw):
+    """A function of a number of rows that gives a product's arguments for so many, and the most rows that it has."""
+    n, k = 16 * draw(st.integers(1, 12)), draw(st.integers(8, 200))
+    most = draw(st.sampled_from([15, 18, 40, 300]))
+    wide, transposed = draw(st.sampled_from([0, 1, 8])), draw(st.booleans())
+    a, c, out = f16(most, k + wide)[:, :k], f16(most, n), f16(most, n + wide)[:, :n]
+    b, bias, factor = f16(n, k).T if transposed else f16(k, n), f16(n), np.ones((most, 1), np.float32)
+    kind = draw(st.sampled_from(["plain", "bias", "c", "out", "expression", "gate", "stacked", "sums", "invariant"]))
+
+    def arguments(m):
+        options: dict[str, Any] = {
+            "plain": {},
+            "bias": {"bias": bias, "activation": "gelu"},
+            "c": {"beta": 0.5},
+            "out": {"out": out[:m]},
+            "expression": {"epilogue": "acc * s + 1", "operands": {"s": factor[:m]}},
+            "gate": {"gate": "interleaved", "activation": "silu"},
+            "stacked": {"gate": "stacked", "activation": "silu"},
+            "sums": {"epilogue": "acc", "outputs": {"column_sums": np.zeros(n, np.float32)}},
+            "invariant": {"batch_invariant": True},
+        }[kind]
+        return ((a[:m], b, c[:m]) if kind == "c" else (a[:m], b)), options
+
+    return arguments, most
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_whatever_the_product_no_call_in_the_range_compiles_or_loads(backend, data):
+    arguments, most = arguments_of(data.draw)
+    rows = range(data.draw(st.integers(0, 9)), most + 1, data.draw(st.sampled_from([1, 3, 8])))
+    arrays, options = arguments(most)
+    backend.captured_streams = ()
+    plan = tw.plan(*arrays, **options, m=rows, backend=backend)
+    backend.captured_streams = (0,)  # in which nothing may be compiled or loaded
+    compiled, loaded = len(backend.compiled), {id(kernel) for kernel, *_ in backend.prepared}
+    for m in data.draw(st.permutations(rows)):
+        arrays, options = arguments(m)
+        columns = arrays[1].shape[1] // (2 if "gate" in options else 1)
+        known = {name: value for name, value in options.items() if name in ("bias", "operands", "outputs", "out")}
+        assert plan(*arrays, **known).shape == (m, columns)
+        if m:
+            tw.matmul(*arrays, **options, backend=backend)
+    assert len(backend.compiled) == compiled
+    assert {id(kernel) for kernel, *_ in backend.prepared} <= loaded
+
+
+@pytest.mark.parametrize(("n", "k"), [(512, 256), (96, 1000), (40, 333)])
+@pytest.mark.parametrize("layout", ["nt", "nn"])
+@pytest.mark.parametrize(("bias", "activation"), [(False, None), (True, ActivationName.gelu)])
+def test_after_compile_for_so_many_rows_packed_operands_need_nothing_else(backend, n, k, layout, bias, activation):
+    rows = range(1, 300, 1 if bias else 3)
+    units = ahead.units_of((problem_of(Shape(m, n, k, "fp16", layout), bias, activation) for m in rows), H200)
+    a, b, out = f16(rows[-1], k), f16(n, k).T if layout == "nt" else f16(k, n), f16(rows[-1], n)
+    options = {"bias": f16(n), "activation": "gelu"} if bias else {}
+    for m in rows:
+        tw.matmul(a[:m].copy(), b, out=out[:m], backend=backend, **options)
+    assert backend.compiled
+    assert set(backend.compiled) <= set(units)
+
+
+def test_no_rows_give_an_empty_out(backend):
+    a, b, out = f16(7, 64), f16(64, 32), f16(7, 64)[:, :32]
+    plan = tw.plan(a, b, out=out, bias=f16(32), m=range(8), backend=backend)
+    for m in (0, 5, 0):
+        launched = len(backend.launched)
+        assert plan(a[:m], b, out=out[:m], bias=f16(32)).shape == (m, 32)
+        assert len(backend.launched) == launched + (m > 0)
+    assert plan(f16(0, 64), b, bias=f16(32), out=f16(0, 32)).shape == (0, 32)
+    with pytest.raises(ValueError, match="make another plan"):
+        plan(f16(0, 64), f16(64, 40), bias=f16(40), out=f16(0, 40))
+    with pytest.raises(ValueError, match="a is not as the plan wants it: fp32"):
+        plan(a[:0].astype(np.float32), b.astype(np.float32), bias=f16(32), out=out[:0])
+    alone = tw.plan(a, b, m=range(1), backend=backend)
+    assert (alone.kernels, alone(a[:0], b).shape) == (0, (0, 32))
+
+
+def test_the_rows_of_no_rows_are_summed_to_zeros():
+    a, b, sums = f16(8, 16), f16(16, 24), np.full(24, 7, np.float32)
+    plan = tw.plan(a, b, epilogue="acc", outputs={"column_sums": sums}, m=range(9), backend=EmulatedBackend())
+    plan(a[:0], b, outputs={"column_sums": sums})
+    np.testing.assert_array_equal(sums, 0)
+
+
+def test_a_new_number_of_rows_is_bound_and_chosen_for_once(backend, monkeypatch):
+    a, b, out = f16(600, 64), f16(64, 512), f16(600, 512)
+    plan = tw.plan(a, b, m=range(601), backend=backend)
+    for arrays in ((a[:9], b), (a[:7], b)):
+        plan(*arrays)
+        plan(*arrays, out=out[: len(arrays[0])])
+    monkeypatch.setattr(api, "_request", mock.Mock(side_effect=AssertionError("bound again")))
+    monkeypatch.setattr(planning, "choose", mock.Mock(side_effect=AssertionError("chosen again")))
+    monkeypatch.setattr(family, "choose", mock.Mock(side_effect=AssertionError("chosen again")))
+    for m in (2, 16, 17, 300, 600):
+        assert plan(a[:m], b).shape == (m, 512)
+        assert plan(a[:m], b, out=out[:m]).base is out
+    with pytest.raises(AssertionError, match="bound again"):
+        plan(a[:1], b)
+
+
 @pytest.mark.parametrize("step", [1, 7])
 def test_strides_addends_and_outs_are_those_of_the_arrays(backend, step):
     wide, bias = f16(40, 1024), np.ones(64, np.float32)
@@ -100,8 +207,8 @@ def test_alpha_and_beta_are_the_defaults_of_its_calls():
 def test_where_beta_is_zero_c_may_be_left_out_or_not(first):
     a, b, c = np.ones((8, 16), np.float32), np.ones((16, 24), np.float32), np.ones((8, 24), np.float32)
     plan = tw.plan(a, b, c, beta=0.0, m=range(1, 9), backend=EmulatedBackend())
-    for given in (first, 1 - first):
-        np.testing.assert_array_equal(plan(*((a, b, c) if given else (a, b))), a @ b)
+    for with_c in (first, 1 - first):
+        np.testing.assert_array_equal(plan(*((a, b, c) if with_c else (a, b))), a @ b)
 
 
 def test_the_results_are_those_of_matmul():
@@ -128,9 +235,9 @@ def test_a_kernel_that_does_not_compile_is_an_error_of_the_plan(backend, monkeyp
         (TypeError, r"m=7 is not a range: pass one, such as range\(1, 4097\)", f16(8, 8), {"m": 7}),
         (
             ValueError,
-            r"m=range\(0, 4\) must have 1 to 1,048,576 numbers of rows, from 1 on",
+            r"m=range\(-1, 4\) must have 1 to 1,048,576 numbers of rows, none below 0",
             f16(8, 8),
-            {"m": range(4)},
+            {"m": range(-1, 4)},
         ),
         (ValueError, r"m=range\(1, 1\) must have", f16(8, 8), {"m": range(1, 1)}),
         (ValueError, r"m=range\(1, 2097152\) must have", f16(8, 8), {"m": range(1, 1 << 21)}),
@@ -161,7 +268,7 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
         (f16(9, 64), r"\(9, 64\), and the plan is for 2-D arrays of m=range\(1, 9\) rows: make a plan with a range"),
         (f16(2, 4, 64), r"a has shape \(2, 4, 64\), .*: pass a\.reshape\(-1, a\.shape\[-1\]\)"),
         (f16(64), r"a has shape \(64,\), .*: pass a\.reshape\(-1, a\.shape\[-1\]\)"),
-        (f16(0, 64), r"a has shape \(0, 64\), .*: leave the call out, since the product of no rows has no elements"),
+        (f16(0, 64), r"a has shape \(0, 64\), .* of m=range\(1, 9\) rows: make a plan with a range"),
     ):
         with pytest.raises(ValueError, match=message):
             plan(a, f16(64, 32))

@@ -2,17 +2,10 @@
 
 import base64
 import functools
-import shutil
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 SHOWN = ("index", "ladder/wgmma", "machine/swizzle", "reference/tilewright", "commands/check", "support", "performance")
 WIDTHS = (400, 1280)
@@ -25,42 +18,6 @@ def site(pytestconfig):
     if folder is None:
         pytest.skip("--site is not given: `make test-docs` builds the site and gives it")
     return folder.resolve()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """A function that opens a new page; in the end there must be no error and no request to elsewhere."""
-    faults, contexts = [], []
-
-    def open_page(**options):
-        contexts.append(browser.new_context(**options))
-        page = contexts[-1].new_page()
-        page.set_default_timeout(60_000)  # milliseconds, for machines that do other things too
-        page.on(
-            "console", lambda said: said.type in ("error", "warning") and faults.append(f"{said.text} {said.location}")
-        )
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: is_elsewhere(request.url) and faults.append(request.url))
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
-
-
-def is_elsewhere(url):
-    return not url.startswith(("file:", "data:", "blob:", "about:", "http://127.0.0.1:"))
 
 
 @pytest.fixture(scope="module")

@@ -203,7 +203,7 @@ def plan(
     tune: first measure which Config is the quickest for this product, unless that is known. It takes some 10 seconds of
     a GPU that should do nothing else, and the planner uses the result from then on, in other processes too.
     m: a range of rows, such as range(1, 4097), for a 2-D a. Every kernel that the planner may choose for any of them is
-    compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows.
+    compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows, 0 too.
     """
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
@@ -234,12 +234,15 @@ def plan(
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
-        def request_of(a: Any, b: Any, c: Any, *, bias: Any, named: NamedArrays, out: Any, stream: Any) -> Request:
+        def call_of(a: Any, b: Any, c: Any, bias: Any, named: NamedArrays, out: Any) -> Arrays:
             bias, of_call = in_order(expression, bias, named)
             arrays = (a, b, c if addend_scale else None, bias, out, *of_call)
-            return _request(Arrays.of(arrays, expression), scale, addend_scale, *options, request.backend, stream)
+            return Arrays.of(arrays, expression)
 
-        return range_plan_of(request, rows, request_of)
+        def request_of(call: Arrays, stream: Any) -> Request:
+            return _request(call, scale, addend_scale, *options, request.backend, stream)
+
+        return range_plan_of(request, rows, call_of, request_of)
     if tune:
         from tilewright.planner.tuning import ensure_tuned  # the driver is not needed otherwise
 

@@ -62,7 +62,7 @@ def explain(
     if problem.is_empty or problem.k == 0:
         raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
     check_names(kernel, config)
-    hardware, present = _hardware(gpu, given["a"].device)
+    hardware, present = gpu_of(gpu, given["a"].device)
     return explained(problem, hardware, present=present, kernel=kernel, config=config)
 
 
@@ -74,6 +74,7 @@ def explained(
     time, asked = _time(choice, hardware), kernel != "auto" or config is not None
     return Explanation(
         problem,
+        choice.copied.problem,
         hardware.name,
         present,
         choice.kernel.name,
@@ -103,7 +104,7 @@ def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Oper
     return {name: (found | specs)[name] for name in given}
 
 
-def _hardware(gpu: str | None, device: int) -> tuple[Hardware, bool]:
+def gpu_of(gpu: str | None, device: int = HOST) -> tuple[Hardware, bool]:
     """The GPU that is meant, and whether it is there."""
     if gpu is not None:
         wanted = named(gpu, "gpu")

@@ -71,14 +71,15 @@ class Remedy(NamedTuple):
 class Explanation:
     """Why the planner takes a kernel and a Config for a product on a GPU, and what follows.
 
-    `str()` is one screen; `as_dict()` is for programs. gpu: the name of the GPU. present: whether it is there. config:
-    of `kernel`. decision: the planner's way to it, in sentences. tiles, levels: how it cuts the result, and the traffic
-    of each level of memory. light: the least time by the data sheet. time: None for kernels that the model does not
-    know. rivals: the next best Configs. remedies: what would help, the best first. free_rows: so many rows take
-    as long; 0 if the time is not known.
+    `str()` is one screen; `as_dict()` is for programs. taken: the problem as the kernel takes it, maybe with copies.
+    gpu: the name of the GPU. present: whether it is there. config: of `kernel`. decision: the planner's way to it, in
+    sentences. tiles, levels: how it cuts the result, and the traffic of each level of memory. light: the least time by
+    the data sheet. time: None for kernels that the model does not know. rivals: the next best Configs. remedies: what
+    would help, the best first. free_rows: so many rows take as long; 0 if the time is not known.
     """
 
     problem: Problem
+    taken: Problem
     gpu: str
     present: bool
     kernel: str

@@ -92,24 +92,29 @@ def _config(config: Mapping[str, Any]) -> str:
 
 
 def _rival(rival: Mapping[str, Any], record: Mapping[str, Any]) -> str:
-    """A Config by what tells it from the chosen one, and which of its parts are longer."""
+    name, behind, why = rival_of(rival, record)
+    return f"{name}: {behind} us, {why}" if "; " in why else f"{name}: {why}"
+
+
+def rival_of(rival: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A Config by what tells it from the chosen one, its us more, and why."""
     config, chosen = rival["config"], record["config"]
     same = rival["kernel"] == record["kernel"]
     told = [
         f"{name}={value}"
         for name, value in config.items()
-        if name not in (*FOLLOWING, "tile_m", "tile_n") and (chosen.get(name) != value if same else False)
+        if name not in (*FOLLOWING, "tile_m", "tile_n") and same and chosen.get(name) != value
     ]
     tile = f"{config['tile_m']}x{config['tile_n']}"
     name = ", ".join([tile if same else f"{rival['kernel']} {tile}", *told])
     behind = rival["behind_us"]
     if abs(behind) < 0.005:
-        return f"{name}: as quick"
+        return name, "+0", "as quick"
     if behind < 0:
-        return f"{name}: {us(-behind)} us quicker by the model"
+        return name, f"-{us(-behind)}", f"{us(-behind)} us quicker by the model"
     grew = sorted(rival["grew_us"].items(), key=lambda part: -part[1])[:2]
     longer = " and ".join(f"{part} +{us(value)}" for part, value in grew if value >= 0.005)
-    return f"{name}: +{us(behind)} us, {longer or 'within rounding'}; its loop is bound by {rival['limit']}"
+    return name, f"+{us(behind)}", f"{longer or 'within rounding'}; its loop is bound by {rival['limit']}"
 
 
 def _remedies(record: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ A server multiplies with another number of rows at every step. The form of a cal
 was checked, bound and chosen for one member holds for the others.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
@@ -17,9 +17,8 @@ from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, choose, standing_for
 from tilewright.planner.plan import Plan, Prepared
-from tilewright.planner.planning import out_allocator
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, B, Slot, with_out
+from tilewright.planner.slots import OUT, A, B, Slot, out_allocator, with_out
 from tilewright.planner.tuned_table import Table
 from tilewright.problem import Problem
 
@@ -38,7 +37,7 @@ class Member(NamedTuple):
     call: Arrays
 
     @classmethod
-    def of(cls, call: Arrays, options: Hashable) -> "Member | None":
+    def of(cls, call: Arrays, options: Hashable = None) -> "Member | None":
         """The member that a call is; None if its arrays do not show which dimension is m.
 
         a is 2-D with two rows or more; c, bias and out have as many, or c and bias one dimension.
@@ -81,14 +80,25 @@ class _Known:
 class Family:
     """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
 
-    def __init__(self, problem: Problem, slots: Sequence[Slot], backend: Backend, allocates: bool):
+    def __init__(
+        self,
+        problem: Problem,
+        slots: Sequence[Slot],
+        backend: Backend,
+        allocates: bool,
+        made: Mapping[int, Choice] | None,
+    ):
         self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
+        self._made = made
         self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], Launch] = {}
 
     @classmethod
-    def of(cls, request: Request, plan: Plan) -> "Family | None":
-        """The family of a planned product; None if what was checked and bound for it may not hold for other rows."""
+    def of(cls, request: Request, plan: Plan, made: Mapping[int, Choice] | None = None) -> "Family | None":
+        """The family of a planned product; None if what was checked and bound for it may not hold for other rows.
+
+        made: the choices by numbers of rows, if they were made before; others are made when they are needed.
+        """
         problem = request.problem
         holds = (
             min(problem.m, problem.columns, problem.k) > 1  # strides of single elements mean nothing, and are replaced
@@ -97,7 +107,8 @@ class Family:
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products
         )
-        return cls(problem, plan.slots, request.backend, request.call.arrays[OUT] is None) if holds else None
+        allocates = request.call.arrays[OUT] is None
+        return cls(problem, plan.slots, request.backend, allocates, made) if holds else None
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
@@ -140,6 +151,9 @@ class Family:
         one number, unless columns are few, or an entry of a tuned table is for m alone. Copies, and what they take in
         comparison with another kernel, are others for each m.
         """
+        if self._made is not None:
+            made = self._made.get(problem.m)
+            return made if made and not made.copied.copies else None
         hardware = self._backend.hardware
         tables = tuned.tables(hardware)
         known = self._known
@@ -190,10 +204,14 @@ class Family:
 
 
 class Families:
-    """The families of earlier calls. Any number of threads may use it at once."""
+    """The families of earlier calls. Any number of threads may use it at once.
 
-    def __init__(self) -> None:
+    made: as `Family.of` takes it.
+    """
+
+    def __init__(self, made: Mapping[int, Choice] | None = None) -> None:
         self._known: dict[Hashable, Family] = {}
+        self._made = made
 
     def find(self, member: Member) -> Family | None:
         """The family of a member, if it is known."""
@@ -204,7 +222,7 @@ class Families:
 
     def add(self, member: Member, request: Request, plan: Plan) -> None:
         """Learn the family of a planned product."""
-        family = Family.of(request, plan)
+        family = Family.of(request, plan, self._made)
         if family is not None:
             if len(self._known) >= MOST:
                 self._known.clear()

@@ -3,22 +3,23 @@
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.arrays import describe, library_of
+from tilewright.arrays import describe
 from tilewright.backends.protocol import Executable
 from tilewright.errors import UnavailableError
 from tilewright.jit.cache import build, in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit
 from tilewright.kernels.kernel import Launch
-from tilewright.operand import Operand
 from tilewright.planner.ahead import prepare
+from tilewright.planner.call_arguments import Arrays
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.column_sums import SummingExecutable
 from tilewright.planner.copies import CopyingExecutable
+from tilewright.planner.family import Families, Member
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, Slot, with_out
+from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
 
 
 def plan_of(request: Request, choice: Choice | None = None) -> Plan:
@@ -68,11 +69,6 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
     )
 
 
-def out_allocator(a: Any, out: Operand | Slot) -> Callable[[], Any]:
-    """The function that makes outs of this form in the library of `a`."""
-    return library_of(a, "a").allocator(a, out.shape, out.dtype, out.device)
-
-
 def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executable]:
     """A launch's kernel, compiled and loaded; what is not yet there must not be missing while a stream is captured."""
     backend = request.backend
@@ -83,11 +79,14 @@ def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executabl
     return compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
 
-def range_plan_of(request: Request, rows: range, request_of: Callable[..., Request]) -> RangePlan:
-    """The RangePlan of requests like this one with so many rows; `request_of` makes them of the arrays of a call.
+def range_plan_of(
+    request: Request, rows: range, call_of: Callable[..., Arrays], request_of: Callable[[Arrays, Any], Request]
+) -> RangePlan:
+    """The RangePlan of requests like this one with so many rows.
 
-    Everything that it needs is compiled, several kernels at once, and loaded. Raises the error of one that fails, and
-    an UnavailableError while a stream is captured.
+    `call_of` reads the arrays of a call, and `request_of` makes a Request of them for a stream. Everything that it
+    needs is compiled, several kernels at once, and loaded. Raises the error of one that fails, and an UnavailableError
+    while a stream is captured.
     """
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
@@ -106,13 +105,25 @@ def range_plan_of(request: Request, rows: range, request_of: Callable[..., Reque
     for source, compiled in ahead.kernels.items():
         backend.prepare(compiled, launches[source].shape, launches[source].arguments)
 
-    def make(number: int, *arrays: Any, **others: Any) -> Plan:
-        of_call = request_of(*arrays, **others)
+    families = Families(choices)
+
+    def make(number: int, *arrays: Any, stream: Any) -> Plan:
+        call = call_of(*arrays)
+        member = Member.of(call)
+        family = member and families.find(member)
+        if member and family:
+            made = family.plan(member, alpha=request.alpha, beta=request.beta, stream=stream)
+            if made is not None:
+                return made
+        of_call = request_of(call, stream)
         (expected,) = problems_of(request.operands, range(number, number + 1), request.problem, multiplies)
         refuse_others(of_call.problem, expected)
         # Better alignment is allowed, and would lead to another kernel.
-        binding = of_call.binding._replace(problem=expected)
-        return plan_of(of_call._replace(binding=binding), choices.get(number))
+        of_call = of_call._replace(binding=of_call.binding._replace(problem=expected))
+        made = plan_of(of_call, choices.get(number))
+        if member:
+            families.add(member, of_call, made)
+        return made
 
     reasons = {number: choice.reason for number, choice in choices.items()}
     return RangePlan(rows, len(launches), reasons, make)

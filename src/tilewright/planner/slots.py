@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.arrays import describe
+from tilewright.arrays import describe, library_of
 from tilewright.arrays.torch import SUSPECT, has_memory
 from tilewright.dtypes import DType
 from tilewright.operand import HOST, Operand, Signature, byte_range
@@ -145,3 +145,8 @@ def tensor_guard(tensors: Sequence[Any]) -> Callable[..., bool] | None:
         return check if check(*tensors) is True else None
     except Exception:  # not a public interface: other versions of torch may take other arguments
         return None
+
+
+def out_allocator(a: Any, out: Operand | Slot) -> Callable[[], Any]:
+    """The function that makes outs of this form in the library of `a`."""
+    return library_of(a, "a").allocator(a, out.shape, out.dtype, out.device)

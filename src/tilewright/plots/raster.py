@@ -11,6 +11,8 @@ from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, SMALL, figure
 
 MOST_WAVES = 8
 """Frames of a strip; a schedule may have more waves."""
+NARROWEST = 6.2
+"""Inches that the legend takes."""
 FINEST = 32
 """The most tiles along a side that get lines between them."""
 
@@ -19,7 +21,7 @@ FINEST = 32
 def filmstrip(found: Sequence[Schedule], extents: tuple[int, int], title: str) -> Figure:
     """A strip for each schedule and a frame for each wave, of a result of `extents` tiles."""
     waves = min(max(len(schedule.waves) for schedule in found), MOST_WAVES)
-    picture, panels = figure(1.25 * waves + 1.2, 1.45 * len(found) + 0.5, nrows=len(found), ncols=waves)
+    picture, panels = figure(max(1.25 * waves + 1.2, NARROWEST), 1.45 * len(found) + 0.5, nrows=len(found), ncols=waves)
     for number, schedule in enumerate(found):
         strip = panels[number * waves : (number + 1) * waves]
         for wave, axes in enumerate(strip):

@@ -119,7 +119,8 @@ class QuantizeTile {
   static_assert(threads % across == 0 || (tile_m == 1 && across % threads == 0), "and so do rows");
   static_assert(across % 32 == 0 || 32 % across == 0,
                 "a warp has whole rows, or a row whole warps");
-  static_assert(!Config::transposed || (tile_m == 128 && tile_n == 128), "swizzled for such tiles");
+  static_assert(!Config::transposed || (tile_m == 128 && tile_n == 128 && 16 % rows_apart == 0),
+                "swizzled for such tiles");
 
   // What belongs to columns is in planes: of a chunk of 8, four in one and four in the other. Eight
   // neighboring lanes then have 128 neighboring bytes, and both planes differ in their banks.
@@ -145,20 +146,31 @@ class QuantizeTile {
   float tile_factor;
 
   static __device__ __forceinline__ int row_of(int i) {
-    return i * rows_apart + static_cast<int>(threadIdx.x) / across;
+    return i * rows_apart + threadIdx.x / across;
   }
   static __device__ __forceinline__ int column_of(int i) {
-    return ((rows_apart ? 0 : i * threads) + static_cast<int>(threadIdx.x) % across) * in_chunk;
+    return ((rows_apart ? 0 : i * threads) + threadIdx.x % across) * in_chunk;
   }
-  static __device__ __forceinline__ int swizzled(int row, int column) {
-    return row * tile_n + (Config::transposed ? column ^ row / 16 % 8 * 16 : column);
+  // `sixteenth`: which 16 rows of the tile the row belongs to.
+  static __device__ __forceinline__ uint32_t swizzled(uint32_t row, uint32_t column,
+                                                      uint32_t sixteenth) {
+    return row * tile_n + (Config::transposed ? column ^ sixteenth * 16 : column);
   }
-  static __device__ __forceinline__ int in_planes(int column) {
+  static __device__ __forceinline__ uint32_t in_planes(uint32_t column) {
     return column / in_chunk * 4 + column % 4 + column % in_chunk / 4 * plane;
   }
 
   __device__ __forceinline__ int first_row() const { return tile_row * tile_m; }
   __device__ __forceinline__ int first_column() const { return tile_column * tile_n; }
+
+  // What was computed of x is computed anew from here on, so that registers keep x alone.
+  __device__ __forceinline__ void forget_values() {
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(words[i][j]));
+    }
+  }
 
   __device__ __forceinline__ float value(int i, int element) const {
     if constexpr (sizeof(Input) == 4) {
@@ -236,7 +248,10 @@ class QuantizeTile {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float rows[own_rows], columns[in_chunk];
     float largest = find<false>(rows, columns);
-    if (__float_as_uint(largest) == 0x7F800000) largest = find<true>(rows, columns);
+    if (__float_as_uint(largest) == 0x7F800000) {
+      forget_values();
+      largest = find<true>(rows, columns);
+    }
     Storage& shared = storage();
     if constexpr (of_rows) {
 #pragma unroll
@@ -401,7 +416,8 @@ class QuantizeTile {
             value(i, 4 * j) * factors[j].x, value(i, 4 * j + 1) * factors[j].y,
             value(i, 4 * j + 2) * factors[j].z, value(i, 4 * j + 3) * factors[j].w);
       }
-      copy_piece<4 * quads>(&shared.codes[swizzled(row_of(i), column_of(i))], codes);
+      const uint32_t at = swizzled(row_of(i), column_of(i), i * rows_apart / 16);
+      copy_piece<4 * quads>(&shared.codes[at], codes);
     }
   }
 
@@ -411,11 +427,11 @@ class QuantizeTile {
                            offset(parameters.codes, first_row(), first_column());
     const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
 #pragma unroll(minimum(tile_m* pieces / threads, 8))
-    for (int piece = threadIdx.x; piece < tile_m * pieces; piece += threads) {
+    for (uint32_t piece = threadIdx.x; piece < tile_m * pieces; piece += threads) {
       const int row = piece / pieces, column = piece % pieces * bytes;
       if (row < rows && column < columns) {
         copy_piece<bytes>(codes + row * parameters.codes.row_stride + column,
-                          &storage().codes[swizzled(row, column)]);
+                          &storage().codes[swizzled(row, column, piece / pieces / 16)]);
       }
     }
   }
@@ -426,7 +442,7 @@ class QuantizeTile {
     uint8_t* const codes =
         static_cast<uint8_t*>(matrix.pointer) + offset(matrix, first_column(), first_row());
     const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
-    for (int part = threadIdx.x; part < blocks * tile_n / 4; part += threads) {
+    for (uint32_t part = threadIdx.x; part < blocks * tile_n / 4; part += threads) {
       const int row = part % blocks * 16, column = part / blocks * 4;
       uint32_t lines[4][4];  // 16 rows of each of the 4 columns
 #pragma unroll
@@ -434,7 +450,8 @@ class QuantizeTile {
         uint32_t four[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
-          copy_piece<4>(&four[j], &storage().codes[swizzled(row + 4 * i + j, column)]);
+          const uint32_t at = swizzled(row + 4 * i + j, column, part % blocks);
+          copy_piece<4>(&four[j], &storage().codes[at]);
         }
         const uint32_t low_01 = __byte_perm(four[0], four[1], 0x5140);
         const uint32_t low_23 = __byte_perm(four[2], four[3], 0x5140);
@@ -507,6 +524,7 @@ class QuantizeTile {
     load();
     if constexpr (finds) {
       find_maxima();
+      forget_values();
       __syncthreads();
     }
     make_factors();
@@ -519,7 +537,10 @@ class QuantizeTile {
     }
     if constexpr (Config::transposed) {
       if constexpr (Config::by_line) {
-        if constexpr (Config::direct) __syncthreads();
+        if constexpr (Config::direct) {
+          forget_values();
+          __syncthreads();
+        }
         encode<true>();
       }
       if constexpr (Config::by_line || !Config::direct) __syncthreads();

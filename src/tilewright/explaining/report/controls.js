@@ -38,9 +38,10 @@ const clock = document.getElementById("clock");
 if (clock) {
   const spans = JSON.parse(document.getElementById("spans").textContent);
   const line = document.getElementById("playhead");
+  const place = line.ownerSVGElement.dataset;
   const show = () => {
     const now = Number(clock.value);
-    const x = 116 + (884 * now) / Number(clock.max);
+    const x = Number(place.left) + (Number(place.width) * now) / Number(clock.max);
     line.setAttribute("x1", x);
     line.setAttribute("x2", x);
     const going = { load: 0, multiply: 0, store: 0, wait: 0 };

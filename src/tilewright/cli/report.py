@@ -1,0 +1,106 @@
+"""`tilewright report`: one page of what is known about a product or a kernel, which needs no network."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.options import DTypeName, Json, OwnLayoutOption, parse_shape, require_writable
+from tilewright.cli.output import print_json, progress
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from tilewright.explaining.explanation import Explanation
+
+
+def _kernel_or_extents(words: list[str] | None) -> list[str] | None:
+    """One name, or three numbers, or nothing."""
+    if words and len(words) != 3 and (len(words) > 1 or words[0].isdecimal()):
+        raise typer.BadParameter(f"{' '.join(words)!r} is neither: name a kernel, or give three numbers")
+    return words
+
+
+USUAL, OF_KERNEL = (4096, 4096, 4096), (1024, 1024, 1024)
+"""The product without any words, and that of a kernel."""
+
+
+@command
+def report(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL | M N K]",
+            help="A kernel, or a product; by default 4096 4096 4096.",
+            show_default=False,
+            callback=_kernel_or_extents,
+        ),
+    ] = None,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    record: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--record", help="What `ladder` or `bench` wrote with --output; once for each.", show_default=False
+        ),
+    ] = None,
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that is taken.")
+    ] = None,
+    layout: OwnLayoutOption = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", help="The GPU, such as H20, here or not; by default this machine's, else H200."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write one page about a product or a kernel: plan, roofline, waves, tile, swizzle, fragments, time line, counters.
+
+    The page needs no network. The time line and the counters are of the emulator, which takes some seconds; measured
+    times are those of --record.
+
+    \b
+    Examples:
+      tilewright report 4096 4096 4096 -o report.html
+      tilewright report 16 28672 8192 --gpu H20
+      tilewright report mma --gpu A100 -o mma.html
+      tilewright report 1024 1024 1024 --record ladder.json --record bench.json --json
+    """
+    from tilewright import __version__
+    from tilewright.explaining.report.page import page, require_packages
+
+    require_packages()
+    require_writable("--output", output)
+    explanation = _explained(words or [], dtype and dtype.value, layout and layout.value, gpu)
+    with progress("running the kernel in the emulator"):
+        text = page(explanation, record or (), __version__)
+    output.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"output": str(output), "bytes": len(text.encode()), **explanation.as_dict()})
+    else:
+        typer.echo(f"written to {output}: {explanation.problem} by {explanation.kernel} on an {explanation.gpu}")
+
+
+def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str | None) -> "Explanation":
+    """The product of three numbers, or that of a kernel."""
+    from tilewright.checking.product import NotTaken, first_accepted
+    from tilewright.explaining.explained import explained, gpu_of
+    from tilewright.kernels.registry import kernel_named
+
+    hardware, present = gpu_of(gpu)
+    if len(words) == 1:
+        kernel = kernel_named(words[0], "KERNEL")
+        try:
+            product = first_accepted(kernel, hardware, [OF_KERNEL], dtype, layout)
+        except NotTaken as error:
+            raise ArgumentValueError(f"{error}: use another --gpu, --dtype or --layout") from None
+        return explained(product.problem, hardware, present=present, kernel=kernel.name)
+    from tilewright.dtypes import parse
+
+    extents = parse_shape(",".join(words), "M N K") if words else USUAL
+    if min(extents) < 1:
+        raise ArgumentValueError(f"M N K are {extents}, and a report is about a product: give extents of 1 or more")
+    kind = parse(dtype or "bf16", "--dtype")
+    from tilewright.checking.product import Product
+
+    return explained(Product(*extents, kind, kind, layout or "nt").problem, hardware, present=present)

@@ -1,0 +1,132 @@
+"""The page of `tilewright report`: whole, accessible, and without what would need a network."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from support.commands import error, in_json
+from tilewright.checking.product import Product
+from tilewright.dtypes import bf16, fp32
+from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.explaining.explained import explained
+from tilewright.explaining.report import page as pages
+from tilewright.explaining.report.pictures import Shown
+from tilewright.explaining.report.sections import fragments, measured
+from tilewright.hardware import A100, H200
+
+VOID = {"meta", "link", "img", "input", "line", "br"}
+
+
+class Parsed(HTMLParser):
+    """Elements in their order, with faults of nesting."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.faults = [], [], []
+        self.feed(text)
+        self.faults += self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in VOID:
+            return
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(tag)
+
+    def of(self, *names):
+        return [found for tag, found in self.elements if tag in names]
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    path = tmp_path_factory.mktemp("records") / "ladder.json"
+    rung = {"name": "<script>alert(1)</script>", "time_us": 12.5, "tflops": 3.25, "cublas_ratio": 0.5}
+    path.write_text(json.dumps({"gpu": "H200", "date": "2026-11-23", "command": "tilewright ladder", "rungs": [rung]}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def text(record):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    found = explained(Product(256, 256, 256, bf16, bf16).problem, H200, present=False)
+    return pages.page(found, [record], "1.2.3")
+
+
+def test_the_page_is_whole(text):
+    parsed = Parsed(text)
+    assert parsed.faults == []
+    ids = [found["id"] for _, found in parsed.elements if "id" in found]
+    assert len(ids) == len(set(ids))
+    assert {found["id"] for found in parsed.of("section")} == set(pages.CONTENTS)
+    assert all(found["href"][1:] in ids for found in parsed.of("a") if found["href"].startswith("#"))
+
+
+def test_the_page_needs_no_network(text):
+    parsed = Parsed(text)
+    sources = [found.get("src") or found.get("href", "") for found in parsed.of("img", "link", "script", "a")]
+    assert all(not source or source.startswith(("data:", "#")) for source in sources)
+    assert "@import" not in text
+    assert "url(http" not in text
+
+
+def test_controls_and_pictures_have_names(text):
+    parsed = Parsed(text)
+    labeled = {found["for"] for found in parsed.of("label")}
+    assert {found["id"] for found in parsed.of("input")} == labeled
+    assert len(labeled) == 3
+    assert all(found["alt"] for found in parsed.of("img"))
+    assert parsed.of("html")[0]["lang"] == "en"
+
+
+def test_what_records_say_is_escaped(text):
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_every_element_of_a_fragment_has_its_lanes():
+    found = fragments(Shown.of(explained(Product(256, 256, 256, bf16, bf16).problem, H200, present=False)))
+    assert found["lanes"] == 128
+    sums = next(matrix for matrix in found["matrices"] if matrix["name"] == "D")
+    held = [lane for row in sums["cells"] for cell in row for lane in cell["lanes"]]
+    assert sorted(set(held)) == list(range(128))
+    assert len(held) == 64 * 16
+
+
+def test_cuda_cores_have_no_fragments():
+    shown = Shown.of(explained(Product(64, 64, 64, fp32, fp32).problem, A100, present=False))
+    assert fragments(shown) is None
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"gpu": "H200", "date": "2026", "command": "x", "rungs": [1]}'])
+def test_what_is_no_record_is_refused(tmp_path, content):
+    path = tmp_path / "record.json"
+    path.write_text(content)
+    with pytest.raises(ArgumentValueError, match="tilewright ladder"):
+        measured([path])
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match=r"matplotlib and jinja2.*tilewright\[report\]"):
+        pages.require_packages()
+
+
+def test_the_command_writes_a_page(tmp_path):
+    pytest.importorskip("jinja2")
+    path = tmp_path / "page.html"
+    found = in_json("report", "simt", "--gpu", "A100", "-o", path)
+    assert found["kernel"] == "simt"
+    assert found["bytes"] == path.stat().st_size
+    assert "There is no time line" in path.read_text()
+    assert "1 or more" in error("report", 64, 64, 0, "-o", path)
+
+
+@pytest.mark.parametrize("words", [(64,), (64, 64), ("wgmma", 64, 64, 64)])
+def test_the_command_wants_a_kernel_or_a_product(words):
+    assert "name a kernel, or give three numbers" in error("report", *words)
