@@ -6,7 +6,7 @@ from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import FP8, TENSOR_PAIRS, DType, int8
+from tilewright.dtypes import FP8, TENSOR_PAIRS, DType, fp32, int8, int32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
@@ -41,7 +41,7 @@ class WgmmaConstants(Constants):
 
     The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
     threads has `accumulators` registers, and `promoted` more for the products of a k-block, where `promotes`: sums in
-    tensor cores are then added in fp32 by CUDA cores. whole_sums: they are of int32.
+    tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
     """
 
     stages: int
@@ -50,7 +50,8 @@ class WgmmaConstants(Constants):
     Input: DType
     InputB: DType
     input_bytes: int
-    whole_sums: bool
+    Sum: DType
+    n_step: int
     promotes: bool
     a_mn_major: bool
     b_mn_major: bool
@@ -123,7 +124,7 @@ class WgmmaKernel(Kernel):
             "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256, of bytes 128 or 256",
         ),
         (
-            "not whole_sums or tile_n <= 32 or tile_n % 16 == 0",
+            "tile_n <= 32 or tile_n % n_step == 0",
             "wgmma multiplies 8, 16, 24, 32, 48, ... 256 columns of int8",
         ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
@@ -285,7 +286,8 @@ class WgmmaKernel(Kernel):
             Input=features.Input,
             InputB=features.InputB,
             input_bytes=nbytes,
-            whole_sums=features.Input is int8,
+            Sum=int32 if features.Input is int8 else fp32,
+            n_step=16 if features.Input is int8 else 8,
             promotes=features.promotes,
             a_mn_major=features.a_mn_major,
             b_mn_major=features.b_mn_major,

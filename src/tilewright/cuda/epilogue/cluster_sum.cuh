@@ -19,7 +19,7 @@ namespace tilewright {
 
 template <class Config>
 class ClusterSum {
-  using Value = Sum<Config>;
+  using Value = typename Config::Sum;
   static constexpr int parts = Config::split_k, row_blocks = Config::row_blocks;
   static constexpr int values = Config::out_columns / 2;  // of a lane and row block, kept
   static constexpr int vectors = values / 4;              // 16 bytes each

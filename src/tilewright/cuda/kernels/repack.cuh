@@ -12,8 +12,8 @@
 //   copy        |abcd|efgh|ijk.|       whole: efgh, from cdef and ghij
 //
 // What lies outside of a row is never read. So chunks at its ends are copied element by element,
-// one or two a lane, and not chunk by chunk, whose elements would be waited for one after the other. Zeros
-// fill up the last chunk.
+// one or two a lane, and not chunk by chunk, whose elements would be waited for one after the
+// other. Zeros fill up the last chunk.
 #pragma once
 #include "layout/straddle.cuh"
 #include "parameters.cuh"

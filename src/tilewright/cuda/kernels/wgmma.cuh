@@ -65,7 +65,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   };
 
   wait_for_earlier_grids();
-  Sum<Config> accumulators[row_blocks][Config::tile_n / 2];
+  typename Config::Sum accumulators[row_blocks][Config::tile_n / 2];
   typename WarpOutput<Config>::Words words;
   WarpTile tile;  // located behind the first wgmmas
   if constexpr (Config::overlap) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
         }
       };
       if constexpr (Config::split_k > 1) {
-        Sum<Config> sums[row_blocks][Config::out_columns / 2];
+        typename Config::Sum sums[row_blocks][Config::out_columns / 2];
         ClusterSum<Config>(storage, place.part).exchange(sums, accumulators);
         write(sums);
       } else {

@@ -34,7 +34,8 @@ struct WgmmaOperand {
   static_assert(tile_k * element_bytes == row_bytes, "a K-major row is one swizzle span");
   static_assert(!mn_major || element_bytes == 2, "wgmma reads other elements along k");
 
-  // Distances in descriptors, which count 16 bytes: to the next 32 bytes of k, and to the next 64 of mn.
+  // Distances in descriptors, which count 16 bytes: to the next 32 bytes of k, and to the next 64
+  // of mn.
   static constexpr uint32_t k_step = (mn_major ? 16 * row_bytes : 32) / 16;
   static constexpr uint32_t block_step = (mn_major ? panel_bytes : 64 * row_bytes) / 16;
 

@@ -14,7 +14,8 @@ template <class Config>
 class Consumer {
   static constexpr int row_blocks = Config::row_blocks;
   static constexpr int values = Config::tile_n / 2;  // per lane and row block
-  using Accumulators = Sum<Config>[row_blocks][values];
+  using Sum = typename Config::Sum;
+  using Accumulators = Sum[row_blocks][values];
   using A = OperandA<Config>;
   using B = OperandB<Config>;
 
@@ -23,7 +24,7 @@ class Consumer {
   uint32_t a, b;  // low words of the descriptors of this warpgroup's operands in slot 0
 
   // One row block times the slot's tile of B.
-  __device__ __forceinline__ void multiply(Sum<Config> (&accumulators)[values], int row_block,
+  __device__ __forceinline__ void multiply(Sum (&accumulators)[values], int row_block,
                                            bool accumulate) const {
     const uint32_t slot = position.slot * (Config::stage_bytes / 16);
 #pragma unroll
@@ -44,8 +45,8 @@ class Consumer {
   // of fp8 lose bits. Its slot is released unless it is the `last`, as below. `during_first` runs
   // during the first wgmmas. The other consumer multiplies while this one adds.
   template <bool first, class During>
-  __device__ __forceinline__ void promote(Accumulators& sums, Sum<Config> (&products)[values],
-                                          bool last, During during_first) {
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
+                                          During during_first) {
     pipeline.wait_full(position);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
@@ -74,12 +75,13 @@ class Consumer {
   }
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
-  // group per row block, unless they are promoted. `during_first` runs during the first, which overwrite row block 0.
+  // group per row block, unless they are promoted. `during_first` runs during the first, which
+  // overwrite row block 0.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
     if constexpr (Config::promotes) {
-      Sum<Config> products[values];
+      Sum products[values];
       promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {

@@ -43,18 +43,4 @@ template <class Config>
 using OperandB = WgmmaOperand<Config::b_mn_major, Config::tile_n, 128 / Config::input_bytes,
                               Config::input_bytes>;
 
-// What tensor cores add in.
-template <bool whole>
-struct SumType {
-  using type = float;
-};
-
-template <>
-struct SumType<true> {
-  using type = int32_t;
-};
-
-template <class Config>
-using Sum = typename SumType<Config::whole_sums>::type;
-
 }  // namespace tilewright
