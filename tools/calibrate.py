@@ -7,13 +7,14 @@ examples:
   python tools/calibrate.py                               how good the Costs are, on the record that they were fitted to
   python tools/calibrate.py results/sweep_h200.json       and on random products, batches among them
   python tools/calibrate.py record.json --fit 300         look for better ones for another record, for five minutes
+  python tools/calibrate.py results/sweep_h200.json --fit-times 300    the same for the times that people see
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
 from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered  # noqa: E402
 from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
 from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
+from tilewright.model.prediction import TIMES  # noqa: E402
 from tilewright.planner.copies import copied  # noqa: E402
 from tilewright.problem import Matrix, Problem  # noqa: E402
 
@@ -40,6 +42,11 @@ TEMPERATURE = 0.03
 """Of the softmax over logarithms of predicted times: Configs within 3% of the best may be picked."""
 ERROR_WEIGHT = 0.25
 """Of the rms error of times in the loss; with much less, a fit spreads times apart only to make the softmax sharper."""
+
+GOOD, MOST_ERROR = 1.25, 0.5
+"""Times a product's least time, up to which a Config is good; and the largest error, in logarithms, that counts."""
+HELD = ("clock", "multiply")
+"""What is a fact of the GPU, as far as times go."""
 
 Launch = tuple[WgmmaConfig, float]
 Shape = tuple[int, int, int, int, str]
@@ -91,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", nargs="*", type=Path, default=[RECORD], help=f"by default results/{RECORD.name}")
     parser.add_argument("--fit", type=float, metavar="SECONDS", help="search; Ctrl-C ends it and keeps the best")
+    parser.add_argument("--fit-times", type=float, metavar="SECONDS", help="the same for TIMES of model/prediction.py")
     parser.add_argument("--seed", type=int, default=0, help="of the search (default: 0)")
     options = parser.parse_args()
     try:
@@ -100,9 +108,15 @@ def main() -> None:
     print(f"{sum(each.us.size for each in measured)} launches of {len(measured)} products")
     print(evaluate(measured, COSTS))
     if options.fit is not None:
-        costs = _fit_for(options.fit, measured, options.seed)
-        constants = ", ".join(f"{name}={value:.4g}" for name, value in costs._asdict().items())
-        print(f"\n{evaluate(measured, costs)}\n\nCosts({constants})")
+        costs = _fit_for(options.fit, fit(measured, COSTS, options.seed))
+        print(f"\n{evaluate(measured, costs)}\n\nCosts({_constants(costs)})")
+    if options.fit_times is not None:
+        costs = _fit_for(options.fit_times, fit(measured, TIMES, options.seed, time_loss, HELD))
+        print(f"\nerror of good Configs: {time_loss(measured, costs):.1%}\n\nCosts({_constants(costs)})")
+
+
+def _constants(costs: Costs) -> str:
+    return ", ".join(f"{name}={value:.4g}" for name, value in costs._asdict().items())
 
 
 def load(path: Path) -> list[Measured]:
@@ -210,12 +224,32 @@ def loss(measured: list[Measured], costs: Costs) -> float:
     return float(np.mean(regrets) + ERROR_WEIGHT * np.sqrt(np.mean(np.concatenate(squares))))
 
 
-def fit(measured: list[Measured], start: Costs, seed: int) -> Iterator[tuple[float, Costs]]:
-    """The best loss and Costs after each step, without end: a step changes a few constants by random factors."""
+def time_loss(measured: list[Measured], costs: Costs) -> float:
+    """The mean log of predicted over measured times, of the Configs that are good for their products."""
+    errors = []
+    for each in measured:
+        good = each.us <= GOOD * each.us.min()
+        off = np.abs(np.log(predict(each, costs)[good] / each.us[good]))
+        errors.append(np.minimum(off, MOST_ERROR).mean())
+    return float(np.mean(errors))
+
+
+Loss = Callable[[list[Measured], Costs], float]
+
+
+def fit(
+    measured: list[Measured], start: Costs, seed: int, loss: Loss = loss, held: Sequence[str] = ()
+) -> Iterator[tuple[float, Costs]]:
+    """The best loss and Costs after each step, without end: a step changes a few constants by random factors.
+
+    held: the constants that stay. Zeros and infinities stay, too.
+    """
     random = np.random.default_rng(seed)
-    best, costs, width = loss(measured, start), np.log(start), 0.1
+    free = np.array([name not in held for name in Costs._fields])
+    with np.errstate(divide="ignore"):
+        best, costs, width = loss(measured, start), np.log(start), 0.1
     while True:
-        chosen = random.permutation(len(costs)) < random.integers(1, 4)
+        chosen = free & (random.permutation(len(costs)) < random.integers(1, 4))
         tried = costs + chosen * random.normal(0, width, len(costs))
         if (found := loss(measured, Costs(*np.exp(tried).tolist()))) < best:
             best, costs, width = found, tried, min(0.5, width * 1.5)
@@ -224,11 +258,11 @@ def fit(measured: list[Measured], start: Costs, seed: int) -> Iterator[tuple[flo
         yield best, Costs(*np.exp(costs).tolist())
 
 
-def _fit_for(seconds: float, measured: list[Measured], seed: int) -> Costs:
-    """What `fit` finds in so many seconds, or until Ctrl-C."""
+def _fit_for(seconds: float, steps: Iterator[tuple[float, Costs]]) -> Costs:
+    """What a fit finds in so many seconds, or until Ctrl-C."""
     costs, start = COSTS, time.monotonic()
     try:
-        for step, (least, costs) in enumerate(fit(measured, COSTS, seed), 1):  # noqa: B007
+        for step, (least, costs) in enumerate(steps, 1):  # noqa: B007
             elapsed = time.monotonic() - start
             if step % 20 == 0:
                 print(f"{elapsed:.0f} of {seconds:g} s, step {step}, loss {least:.5f}", end="\r", file=sys.stderr)

@@ -16,6 +16,7 @@ from pathlib import Path
 import choosing_numbers  # puts src/ on the path
 import ladder_numbers
 import performance_numbers
+import precision_numbers
 
 from tilewright.kernels.registry import KERNELS
 
@@ -135,10 +136,15 @@ def main() -> int:
         choosing_numbers.PAGE: (BEGIN, END, choosing_numbers.page()),
         performance_numbers.PAGE: (BEGIN, END, performance_numbers.page()),
         "docs/emulator.md": (BEGIN, END, proof()),
+        precision_numbers.PAGE: (BEGIN, END, precision_numbers.page()),
         **ladder_numbers.documents(),
     }
     changed = [name for name, (begin, end, lines) in documents.items() if _rewrite(name, begin, end, lines)]
-    charts: dict[str, Callable[[Path], object]] = {CHART: ladder_numbers.draw, **performance_numbers.charts()}
+    charts: dict[str, Callable[[Path], object]] = {
+        CHART: ladder_numbers.draw,
+        precision_numbers.CHART: precision_numbers.draw,
+        **performance_numbers.charts(),
+    }
     changed += [name for name, draw in charts.items() if _redraw(name, draw)]
     if "--check" not in sys.argv:
         return 0

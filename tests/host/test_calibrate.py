@@ -15,6 +15,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels.wgmma_space import Limits, Space
 from tilewright.model.cost import COSTS
+from tilewright.model.prediction import TIMES
 
 ROOT = Path(__file__).parents[2]
 FIELDS = ["tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab"]
@@ -168,3 +169,12 @@ def test_help_shows_an_example(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         calibrate.main()
     assert "python tools/calibrate.py record.json --fit 300" in capsys.readouterr().out
+
+
+def test_a_fit_of_times_lowers_their_error_and_keeps_what_is_held(shipped):
+    start = TIMES._replace(launch=4.0)
+    *_, (found, costs) = islice(calibrate.fit(shipped[:8], start, 0, calibrate.time_loss, calibrate.HELD), 60)
+    assert found < calibrate.time_loss(shipped[:8], start)
+    assert found == pytest.approx(calibrate.time_loss(shipped[:8], costs))
+    assert costs.clock == pytest.approx(start.clock)
+    assert (costs.fill, costs.cluster) == (math.inf, 0.0)

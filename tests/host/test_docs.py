@@ -169,9 +169,9 @@ def test_two_records_of_one_shape_are_refused(tmp_path, monkeypatch):
 
 
 def test_charts_of_benchmarks_are_shown():
-    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("performance.md", "precision.md")]
     for path in (ROOT / "docs/pictures").iterdir():
-        assert f"pictures/{path.name}" in page
+        assert any(f"pictures/{path.name}" in page for page in pages)
 
 
 def test_the_pictures_of_the_ladder_are_what_the_code_says():

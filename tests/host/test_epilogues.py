@@ -295,7 +295,7 @@ def test_the_cuda_of_an_expression():
         "// gelu(acc + bias) * x\n"
         "struct EpilogueExpression : ExpressionDefaults {\n"
         "  using Output = float;\n"
-        "  using Operands = OperandRows<OperandRow<float, 1, true>, OperandRow<fp16, 0, false>>;\n"
+        "  using Operands = OperandRows<OperandRow<float, 1, true, true>, OperandRow<fp16, 0, false, false>>;\n"
         "\n"
         "  static __device__ __forceinline__ float apply(float acc, float bias_, float x_) {\n"
         "    return __fmul_rn(Gelu<Output>::apply(__fadd_rn(acc, bias_)), x_);\n"

@@ -190,6 +190,15 @@ def test_an_expression_is_explained():
     assert [name for name, _ in found.problem.epilogue.written()] == ["outputs['amax']"]
 
 
+def test_scales_of_fp8_are_explained():
+    a, b = tw.spec((64, 256), "fp8_e4m3"), tw.spec((256, 128), "fp8_e4m3", (1, 256))
+    scales = {"recipe": "row", "scale_a": tw.spec((64, 1), "fp32"), "scale_b": tw.spec((1, 128), "fp32")}
+    found = tw.explain(a, b, bias=tw.spec((128,), "bf16"), activation="relu", **scales, gpu="H200")
+    assert found.problem.epilogue.expression.recipe == "row"
+    assert found.problem.out.dtype.name == "bf16"
+    assert tw.explain(a, b, fast_accumulation=True, gpu="H200").problem.fast_accumulation
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

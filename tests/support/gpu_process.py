@@ -3,6 +3,7 @@
 import multiprocessing
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,9 @@ class GpuFailure(Exception):
 class GpuProcess:
     """A child process that launches; it is started anew after a failure."""
 
-    def __init__(self):
-        self._child = self._pipe = None
+    def __init__(self) -> None:
+        self._child: Any = None
+        self._pipe: Any = None
         self._starts = 0
 
     def submit(self, launch):
@@ -66,7 +68,7 @@ class GpuProcess:
             self.stop()
             raise GpuFailure(f"no CUDA context: {answer}")
 
-    def stop(self):
+    def stop(self) -> None:
         """End the child."""
         if self._child is not None:
             self._child.kill()

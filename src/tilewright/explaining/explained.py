@@ -15,11 +15,11 @@ from tilewright.hardware import H200, Hardware, named
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.model.tiling.levels import Level, levels
 from tilewright.operand import HOST, Operand, Spec
-from tilewright.planner.binding import bind
 from tilewright.planner.call_arguments import scalars
 from tilewright.planner.choose import Choice, check_names, choose
 from tilewright.planner.expressions import expression_of
-from tilewright.planner.request import with_result
+from tilewright.planner.request import bound, with_result
+from tilewright.planner.scaling import Scaling
 from tilewright.problem import Problem, operand_names
 
 
@@ -37,6 +37,10 @@ def explain(
     operands: Mapping[str, Any] | None = None,
     gate: str | None = None,
     outputs: Mapping[str, Any] | None = None,
+    recipe: str | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
     kernel: str = "auto",
@@ -51,14 +55,18 @@ def explain(
     first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, and an ArgumentValueError
     for a product without sums.
     """
-    expression, of_expression = expression_of(epilogue, operands, gate, outputs, activation, c=c, beta=beta, bias=bias)
+    expression, of_expression = expression_of(
+        epilogue, operands, gate, outputs, activation, Scaling(recipe, scale_a, scale_b), c=c, beta=beta, bias=bias
+    )
+    if expression is not None:
+        bias = activation = None  # they are in it
     scale, addend_scale = scalars(c, alpha, beta)
     arrays = (a, b, c if addend_scale != 0 else None, bias, out, *of_expression)
-    found = _operands(operand_names(expression), arrays)
-    given = with_result(found, out_dtype, expression)
-    problem = bind(
-        given, activation=None if expression else activation, expression=expression, multiplies=scale != 0
-    ).problem._replace(batch_invariant=batch_invariant)
+    given = with_result(_operands(operand_names(expression), arrays), out_dtype, expression)
+    problem = bound(
+        given, activation=activation, expression=expression, alpha=scale, batch_invariant=batch_invariant,
+        fast_accumulation=fast_accumulation,
+    ).problem  # fmt: skip
     if problem.is_empty or problem.k == 0:
         raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
     check_names(kernel, config)

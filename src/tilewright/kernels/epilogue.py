@@ -114,23 +114,30 @@ _STRUCT = "EpilogueExpression"
 class OperandRow(NamedTuple):
     """What is compiled in of an operand or an output: its type, its step along a row if it is 0 or 1, else -1.
 
-    pairs: whether two neighbors are accessed at once.
+    pairs: whether two neighbors are accessed at once. alike: whether all rows are one.
     """
 
     dtype: DType
     step: int
     pairs: bool
+    alike: bool = False
 
     @classmethod
     def of(cls, matrix: Matrix, columns: int) -> "OperandRow":
         """Of an operand with so many columns."""
         step = matrix.column_stride if matrix.column_stride in (0, 1) else -1
-        return cls(matrix.dtype, step, step != 0 and has_pairs(matrix, columns))
+        pairs, alike = step != 0 and has_pairs(matrix, columns), step != 0 and matrix.row_stride == 0
+        return cls(matrix.dtype, step, pairs, alike)
 
     @property
-    def cuda(self) -> str:
-        """The template arguments of its rows."""
-        return f"<{self.dtype.cuda}, {self.step}, {str(self.pairs).lower()}>"
+    def operand(self) -> str:
+        """The type of an operand's rows."""
+        return f"OperandRow<{self.dtype.cuda}, {self.step}, {_flag(self.pairs)}, {_flag(self.alike)}>"
+
+    @property
+    def sums(self) -> str:
+        """The type of the rows of an output of sums."""
+        return f"SumsRow<{self.dtype.cuda}, {self.step}, {_flag(self.pairs)}>"
 
 
 class ExpressionConstants(NamedTuple):
@@ -156,15 +163,15 @@ class ExpressionConstants(NamedTuple):
         """The struct that cuda/epilogue/expression.cuh describes."""
         names = {name: name for name in self.expression.sums} | {name: f"{name}_" for name in self.expression.named}
         scales = len(self.expression.scales)
-        rows = [f"OperandRow{row.cuda}" for row in self.rows]
+        rows = [row.operand for row in self.rows]
         formal = ", ".join(f"float {name}" for name in names.values())
         written = {
-            "acc": "using Sums = SumsRow{};",
+            "acc": "using Sums = {};",
             "amax": "using Maximum = MaximumRow;",
             "column_sums": "static constexpr bool sums_columns = true;",
         }
         named = zip(self.expression.outputs, self.outputs, strict=True)
-        defined = "".join(f"  {written[name].format(row.cuda)}\n" for name, row in named)
+        defined = "".join(f"  {written[name].format(row.sums)}\n" for name, row in named)
         if scales:
             defined = f"  using Scales = OperandRows<{', '.join(rows[:scales])}>;\n{defined}"
         return f"""\
@@ -177,6 +184,10 @@ struct {_STRUCT} : ExpressionDefaults {{
     return {self.expression.cuda(names)};
   }}
 }};"""
+
+
+def _flag(value: bool) -> str:
+    return str(value).lower()
 
 
 def has_pairs(matrix: Matrix | None, columns: int) -> bool:

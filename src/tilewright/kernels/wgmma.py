@@ -75,6 +75,7 @@ class WgmmaConstants(Constants):
     out_pairs: bool
     c_pairs: bool
     bias_pairs: bool
+    bias_alike: bool
 
 
 class WgmmaFeatures(NamedTuple):
@@ -88,6 +89,7 @@ class WgmmaFeatures(NamedTuple):
     stores: Stores
     c_pairs: bool
     bias_pairs: bool
+    bias_alike: bool
     epilogue: EpilogueConstants
 
 
@@ -224,7 +226,7 @@ class WgmmaKernel(Kernel):
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """The storage of A and B, the ways to write out, and the epilogue."""
-        operands, n = operands_of(problem), problem.n
+        operands, n, bias = operands_of(problem), problem.n, problem.epilogue.bias
         return WgmmaFeatures(
             problem.layout,
             problem.a.dtype,
@@ -232,7 +234,8 @@ class WgmmaKernel(Kernel):
             out_by_tma=isinstance(operands.out, tma.TmaTensor),
             stores=Stores.of(problem.out, problem.m, problem.columns),
             c_pairs=has_pairs(problem.epilogue.c, n),
-            bias_pairs=has_pairs(problem.epilogue.bias, n),
+            bias_pairs=has_pairs(bias, n),
+            bias_alike=bias is not None and bias.row_stride == 0,
             epilogue=EpilogueConstants.of(problem, halves=True),
         )
 
@@ -290,6 +293,7 @@ class WgmmaKernel(Kernel):
             out_pairs=features.stores.pairs,
             c_pairs=features.c_pairs,
             bias_pairs=features.bias_pairs,
+            bias_alike=features.bias_alike,
         )
 
     def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:

@@ -48,7 +48,8 @@ in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
 
 Fitted to every second product, they were within 10% for 67% of the others (median 7%) and within a quarter or 0.5 us
 for 99%. `multiply` was not fitted, nor was the speed of streaming. No suite was fitted to:
-results/explain_accuracy.json has what they make of suites. `clock` is an H200's.
+results/explain_accuracy.json has what they make of suites. `clock` is an H200's. `python tools/calibrate.py` with
+`--fit-times` looks for better ones.
 """
 
 SHIFTED = 0.9

@@ -76,12 +76,10 @@ class Request(NamedTuple):
         fast_accumulation: bool = False,
     ) -> "Request":
         """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
-        _check_fast_accumulation(fast_accumulation, operands["a"].dtype, expression)
-        binding = bind(operands, activation=activation, expression=expression, multiplies=alpha != 0)
-        if batch_invariant or fast_accumulation:
-            problem = binding.problem._replace(batch_invariant=batch_invariant, fast_accumulation=fast_accumulation)
-            binding = binding._replace(problem=problem)
-        check_alpha(binding.problem, alpha)
+        binding = bound(
+            operands, activation=activation, expression=expression, alpha=alpha, batch_invariant=batch_invariant,
+            fast_accumulation=fast_accumulation,
+        )  # fmt: skip
         if stream is not None:
             stream_handle(stream, backend)
         return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)
@@ -99,6 +97,25 @@ class Request(NamedTuple):
         else:
             handle = stream_handle(self.stream, self.backend)
         return self.backend.is_capturing(handle)
+
+
+def bound(
+    operands: dict[str, Operand],
+    *,
+    activation: str | None,
+    expression: Expression | None,
+    alpha: float,
+    batch_invariant: bool,
+    fast_accumulation: bool,
+) -> Binding:
+    """The Operands of a call as a Problem, with what else the call asks for; raises what `bind` raises."""
+    _check_fast_accumulation(fast_accumulation, operands["a"].dtype, expression)
+    binding = bind(operands, activation=activation, expression=expression, multiplies=alpha != 0)
+    if batch_invariant or fast_accumulation:
+        problem = binding.problem._replace(batch_invariant=batch_invariant, fast_accumulation=fast_accumulation)
+        binding = binding._replace(problem=problem)
+    check_alpha(binding.problem, alpha)
+    return binding
 
 
 def _check_fast_accumulation(wanted: bool, dtype: dtypes.DType, expression: Expression | None) -> None:

@@ -1,8 +1,10 @@
 """Pictures of numbers: the ranges of formats, and how errors of sums grow with their length."""
 
 from collections.abc import Mapping, Sequence
-from math import log2
+from dataclasses import dataclass
+from math import log2, nan
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tilewright.model.precision.formats import Format
@@ -53,16 +55,51 @@ def growth(found: Mapping[str, Sequence[SumError]], numbers: str) -> Figure:
         axes.plot(
             [each.k for each in errors], [each.total for each in errors], color=color, ls=line, lw=width, label=name
         )
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    ticks = [each.k for each in next(iter(found.values()))]
-    axes.set_xticks(ticks, [f"{k:,}" for k in ticks])
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter("{x:g}")
+    _by_length(axes, [each.k for each in next(iter(found.values()))])
     axes.set_xlabel("products of a sum, k")
-    axes.set_ylabel("error, as a share of the result")
-    axes.grid()
-    axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"errors of dot products of {numbers}", loc="left")
     picture.legend(loc="outside right upper", title="inputs in sums", handlelength=4)
     return picture
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Errors of sums of one kind of numbers.
+
+    lengths: products of a sum. rows: by the name of a kind of sum, the errors at each length, by the way to add:
+    "exact" or "hardware".
+    """
+
+    numbers: str
+    lengths: Sequence[int]
+    rows: Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@styled()
+def sums_by_arithmetic(growths: Sequence[Growth]) -> Figure:
+    """The error by the length of the sum, a panel for each kind of numbers: hardware as lines, exact as dots."""
+    picture, panels = figure(7.6, 0.6 + 3.2 * len(growths), nrows=len(growths))
+    for axes, growth_of in zip(panels, growths, strict=True):
+        for color, (name, errors) in zip(SERIES, growth_of.rows.items(), strict=False):
+            hardware, exact = ([error or nan for error in errors[way]] for way in ("hardware", "exact"))
+            axes.plot(growth_of.lengths, hardware, color=color, lw=1.8, label=name)
+            axes.plot(growth_of.lengths, exact, color=color, lw=0, marker="o", ms=3.5)
+        _by_length(axes, growth_of.lengths)
+        axes.set_title(f"errors of dot products of {growth_of.numbers}", loc="left")
+    panels[-1].set_xlabel("products of a sum, k")
+    handles, labels = panels[0].get_legend_handles_labels()
+    title = "lines: as an H200 adds\ndots: rounded to nearest"
+    picture.legend(handles, labels, loc="outside right upper", title=title, alignment="left")
+    return picture
+
+
+def _by_length(axes: Axes, lengths: Sequence[int]) -> None:
+    """Logarithmic axes of errors by the lengths of sums."""
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(lengths, [f"{k:,}" for k in lengths])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_ylabel("error, as a share of the result")
+    axes.grid()
+    axes.spines[["top", "right"]].set_visible(False)

@@ -55,12 +55,15 @@ def l1(
       tilewright model l1 "lane*8192+step*4" --steps 16 --plot l1.svg
     """
     from tilewright.model.chips import chip_named
+    from tilewright.model.memory.coalescing import LINE_BYTES
     from tilewright.model.memory.l1 import L1, flow_of, total
     from tilewright.rounding import natural
 
     gpu = chip_named(chip, "--chip")
     array = gpu.generation.l1_bytes
-    cache = L1(array - gpu.limits.offered(smem, "--smem"), natural("--sets", sets, 1), replacement.value)
+    cache = L1(
+        array - gpu.limits.offered(smem, "--smem"), natural("--sets", sets, 1, array // LINE_BYTES), replacement.value
+    )
     flows = flow_of(cache, addresses, width, steps, warps)
     found = total(flows)
     title = (

@@ -6,7 +6,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded, whole_numbers
-from tilewright.cli.output import columns, console, table
+from tilewright.cli.output import columns, console, number, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,7 +114,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
 
     gpu = chip_named(chip, "--chip")
     found = levels(gpu)
-    title = f"{gpu.name} at {gpu.gpu.cuda_core_clock / 1e6:.0f} MHz"
+    title = f"{gpu.name} at {number(gpu.gpu.cuda_core_clock / 1e6)} MHz"
     cases = [] if record is None else recorded(record, "loads", gpu.name)["cases"]
     measured = {(case["place"], case["operation"]): case for case in cases if case["median"] is not None}
     content = {"chip": gpu.name, "levels": [level.as_dict() for level in found]}

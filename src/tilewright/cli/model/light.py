@@ -137,7 +137,7 @@ def _show_data(path: Path, content: dict[str, Any], output: PictureOptions) -> N
         console().print(title, style="italic", markup=False)
         rows: list[tuple[str, ...]] = [("A and B", "watts", "MHz", "TFLOP/s", "joules per TFLOP")]
         for case in cases:
-            read = ("-" if case[part] is None else f"{case[part]:.0f}" for part in ("watts", "mhz"))
+            read = ("-" if case[part] is None else f"{case[part]:,.0f}" for part in ("watts", "mhz"))
             joules = "-" if case["watts"] is None else f"{case['joules_per_tflop']:.3f}"
             rows.append((case["data"], *read, f"{case['tflops']:.0f}", joules))
         columns(rows, indent=2, gap=2, headings=1)

@@ -105,7 +105,10 @@ def control(
     kernel: Annotated[
         str | None, typer.Option("--kernel", help="The instructions of a kernel instead.", show_default=False)
     ] = None,
-    arch: Annotated[str, typer.Option("--arch", help="The architecture to compile the kernel for.")] = "sm_90a",
+    arch: Annotated[
+        str | None,
+        typer.Option("--arch", help="The architecture to compile the kernel for.", show_default="sm_90a"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What the bits of an instruction tell the scheduler: clocks to wait, barriers, reuse of operands.
@@ -123,9 +126,15 @@ def control(
     if (words is None) == (kernel is None):
         given = "both are given" if words else "neither is given"
         raise ArgumentValueError(f"WORDS and --kernel are two ways to ask, and {given}: give one of them")
+    if words is not None and arch is not None:
+        raise ArgumentValueError(f"--arch={arch!r} is for a kernel that is compiled: leave it out, or use --kernel")
     from tilewright.model.volta.control import control_of
 
-    found = [_number(word) for word in words] if words is not None else _of_kernel(str(kernel), arch)
+    found = (
+        [_number(word) for word in words]
+        if words is not None
+        else _of_kernel(str(kernel), "sm_90a" if arch is None else arch)
+    )
     controls = [control_of(word) for word in found]
     if as_json:
         named = zip(found, controls, strict=True)

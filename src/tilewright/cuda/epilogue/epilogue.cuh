@@ -26,8 +26,9 @@ struct EpilogueRow {
 
   // The value of an element from its accumulator and its elements of c and bias. Roundings are
   // written out: else the compiler might join a multiplication and an addition in one Config alone.
+  template <class Bias>
   __device__ __forceinline__ float combine(float accumulator, typename Config::Addend c_element,
-                                           typename Config::Bias bias_element) const {
+                                           Bias bias_element) const {
     float value = scaled(parameters.alpha, accumulator);
     if constexpr (Config::has_c) value = __fmaf_rn(parameters.beta, to_float(c_element), value);
     if constexpr (Config::has_bias) value = __fadd_rn(value, to_float(bias_element));
@@ -101,8 +102,10 @@ struct Epilogue {
   const typename Config::Addend* c;
   const typename Config::Bias* bias;
   int batch;
+  mutable Totals<Config> totals;
 
-  __device__ Epilogue(const GemmParameters& p, int of_batch) : parameters(p), batch(of_batch) {
+  __device__ Epilogue(const GemmParameters& p, int of_batch)
+      : parameters(p), batch(of_batch), totals(p) {
     out = static_cast<Output*>(p.out.pointer) + batch_offset(p, p.out, batch);
     if constexpr (Config::has_c) {
       c = static_cast<const typename Config::Addend*>(p.c.pointer) + batch_offset(p, p.c, batch);
@@ -116,7 +119,7 @@ struct Epilogue {
   // Row `row`. Its elements may be touched only if they are inside out.
   __device__ __forceinline__ EpilogueRow<Config> at_row(int row) const {
     EpilogueRow<Config> result{
-        parameters, out + row * parameters.out.row_stride, {parameters, batch, row}};
+        parameters, out + row * parameters.out.row_stride, {parameters, batch, row, totals}};
     if constexpr (Config::has_c) result.c = c + row * parameters.c.row_stride;
     if constexpr (Config::has_bias) result.bias = bias + row * parameters.bias.row_stride;
     return result;

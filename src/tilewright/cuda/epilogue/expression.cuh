@@ -4,7 +4,8 @@
 //
 //   struct EpilogueExpression : ExpressionDefaults {
 //     using Output = bf16;
-//     using Operands = OperandRows<OperandRow<bf16, 1, true>, OperandRow<float, 0, false>>;
+//     using Operands = OperandRows<OperandRow<bf16, 1, true, true>,
+//                                  OperandRow<float, 0, false, false>>;
 //     static __device__ __forceinline__ float apply(float acc, float bias_, float scale_) {
 //       return __fmul_rn(Gelu<Output>::apply(__fadd_rn(acc, bias_)), scale_);
 //     }
@@ -15,6 +16,8 @@
 // are operands, too, ahead of the others: its type Scales.
 #pragma once
 #include "epilogue/functions.cuh"
+#include "epilogue/largest.cuh"
+#include "epilogue/operand_rows.cuh"
 #include "epilogue/pairs.cuh"
 #include "epilogue/scaled.cuh"
 #include "parameters.cuh"
@@ -41,87 +44,6 @@ constexpr int sums_per_column = HasGate<Config> ? 2 : 1;
 template <int count>
 struct ExpressionParameters : GemmParameters {
   MatrixParameters operands[count];  // (m, n), broadcast dimensions with stride 0
-};
-
-// One row of an operand. step: from an element to its neighbor, 1, or -1 if it is known at run time
-// alone. pairs: columns 2i and 2i + 1 can be read at once.
-template <class Element, int step, bool pairs>
-struct OperandRow {
-  const Element* elements;
-  int64_t stride;
-
-  __device__ __forceinline__ OperandRow(const MatrixParameters& matrix, int64_t offset, bool)
-      : elements(static_cast<const Element*>(matrix.pointer) + offset),
-        stride(step == 1 ? 1 : matrix.column_stride) {}
-
-  // `column` and the next; of these, the first `inside` exist, and the others count as 0.
-  __device__ __forceinline__ float2 load(int column, int inside) const {
-    const Pair<Element> pair = load_pair<pairs>(elements + column * stride, stride, inside);
-    return make_float2(to_float(pair.first), to_float(pair.second));
-  }
-};
-
-// All elements of the row are one, which is read once.
-template <class Element>
-struct OperandRow<Element, 0, false> {
-  float value = 0.0f;
-
-  __device__ __forceinline__ OperandRow(const MatrixParameters& matrix, int64_t offset,
-                                        bool exists) {
-    if (exists) value = to_float(static_cast<const Element*>(matrix.pointer)[offset]);
-  }
-
-  __device__ __forceinline__ float2 load(int, int) const { return make_float2(value, value); }
-};
-
-// One row of all operands.
-template <class... Rows>
-struct OperandRows;
-
-template <>
-struct OperandRows<> {
-  static __device__ constexpr int count() { return 0; }
-
-  __device__ __forceinline__ OperandRows(const GemmParameters&, const MatrixParameters*, int, int) {
-  }
-
-  template <class Expression, class... Values>
-  static __device__ __forceinline__ float2 apply(float2 acc, int, int, Values... values) {
-    return make_float2(Expression::apply(acc.x, values.x...),
-                       Expression::apply(acc.y, values.y...));
-  }
-
-  template <class Expression, class... Values>
-  static __device__ __forceinline__ float gate(float2 acc, int, int, Values... values) {
-    return Expression::apply(acc.x, acc.y, values.x...);
-  }
-};
-
-template <class First, class... Others>
-struct OperandRows<First, Others...> {
-  static __device__ constexpr int count() { return 1 + sizeof...(Others); }
-  First first;
-  OperandRows<Others...> others;
-
-  __device__ __forceinline__ OperandRows(const GemmParameters& parameters,
-                                         const MatrixParameters* operands, int batch, int row)
-      : first(*operands, batch_offset(parameters, *operands, batch) + row * operands->row_stride,
-              row < parameters.m),
-        others(parameters, operands + 1, batch, row) {}
-
-  template <class Expression, class... Values>
-  __device__ __forceinline__ float2 apply(float2 acc, int column, int inside,
-                                          Values... values) const {
-    return others.template apply<Expression>(acc, column, inside, values...,
-                                             first.load(column, inside));
-  }
-
-  template <class Expression, class... Values>
-  __device__ __forceinline__ float gate(float2 acc, int column, int inside,
-                                        Values... values) const {
-    return others.template gate<Expression>(acc, column, inside, values...,
-                                            first.load(column, inside));
-  }
 };
 
 // One row of the output of sums.
@@ -156,28 +78,6 @@ struct SumsRow {
   }
 };
 
-// The largest magnitude of a row's results, in an output that is 0 at first. Numbers that are not
-// negative are in the order of their bits, and NaN comes after all others.
-struct MaximumRow {
-  static __device__ constexpr int count() { return 1; }
-  uint32_t* const largest;
-  mutable uint32_t found = 0;
-
-  __device__ __forceinline__ MaximumRow(const GemmParameters&, const MatrixParameters* matrix, int,
-                                        int)
-      : largest(static_cast<uint32_t*>(matrix->pointer)) {}
-
-  __device__ __forceinline__ void see(float value) const {
-    const uint32_t bits = __float_as_uint(fabsf(value));
-    found = bits > found ? bits : found;
-  }
-
-  // What has been read may have grown since, but never shrinks.
-  __device__ __forceinline__ ~MaximumRow() {
-    if (found > *static_cast<volatile const uint32_t*>(largest)) atomicMax(largest, found);
-  }
-};
-
 struct NoOutput {
   static __device__ constexpr int count() { return 0; }
   __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
@@ -197,18 +97,42 @@ struct ScaledSum {
 struct ExpressionDefaults {
   using Scales = OperandRows<>;
   using Sums = NoOutput;
-  using Maximum = NoOutput;
+  using Maximum = NoMaximum;
   static constexpr bool sums_columns = false;
 };
 
-// The number of operands and outputs.
+// The number of operands, with the scales, and that of operands and outputs.
 template <class Expression>
-constexpr int matrices_of =
-    Expression::Scales::count() + Expression::Operands::count() + Expression::Sums::count() +
-    Expression::Maximum::count() + Expression::sums_columns;
+constexpr int operands_of = Expression::Scales::count() + Expression::Operands::count();
 
-// An expression on one row of out; its operands are read, and its outputs written, as it is
-// applied.
+template <class Expression>
+constexpr int matrices_of = operands_of<Expression> + Expression::Sums::count() +
+                            Expression::Maximum::count() + Expression::sums_columns;
+
+// Those from number `first` on.
+template <class Expression>
+__device__ __forceinline__ const MatrixParameters* matrices(const GemmParameters& parameters,
+                                                            int first) {
+  constexpr int count = matrices_of<Expression>;
+  if constexpr (count == 0) {
+    return nullptr;
+  } else {
+    return static_cast<const ExpressionParameters<count>&>(parameters).operands + first;
+  }
+}
+
+// What a thread keeps of all results that it makes, until it is done.
+template <class Expression>
+struct ExpressionTotals {
+  typename Expression::Maximum::Of largest;
+
+  __device__ __forceinline__ explicit ExpressionTotals(const GemmParameters& parameters)
+      : largest(matrices<Expression>(parameters,
+                                     operands_of<Expression> + Expression::Sums::count())) {}
+};
+
+// An expression on one row of out, which need not exist; its operands are read, and its outputs
+// written, as it is applied.
 template <class Expression, bool stacked>
 class ExpressionRow {
   using Scales = typename Expression::Scales;
@@ -221,26 +145,14 @@ class ExpressionRow {
   Sums sums;
   Maximum maximum;
   float alpha;
-  int half;  // of B's columns
-
-  static __device__ constexpr int read() { return Scales::count() + Operands::count(); }
-
-  // Those from number `first` on.
-  static __device__ __forceinline__ const MatrixParameters* matrices(
-      const GemmParameters& parameters, int first) {
-    constexpr int count = matrices_of<Expression>;
-    if constexpr (count == 0) {
-      return nullptr;
-    } else {
-      return static_cast<const ExpressionParameters<count>&>(parameters).operands + first;
-    }
-  }
+  int half;    // of B's columns
+  int beyond;  // more than there are columns, if the row does not exist
 
   // alpha times the sums of `column` and the next, times their scales; `inside` of them exist.
   __device__ __forceinline__ float2 scaled_pair(float first, float second, int column,
                                                 int inside) const {
     const float2 sums = make_float2(scaled(alpha, first), scaled(alpha, second));
-    return scales.template apply<ScaledSum>(sums, column, inside);
+    return scales.template apply<ScaledSum, 0>(sums, column, inside, ReadInPlace());
   }
 
   // The first `inside` of two results.
@@ -252,33 +164,52 @@ class ExpressionRow {
   }
 
  public:
-  __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row)
-      : scales(parameters, matrices(parameters, 0), batch, row),
-        operands(parameters, matrices(parameters, Scales::count()), batch, row),
-        sums(parameters, matrices(parameters, read()), batch, row),
-        maximum(parameters, matrices(parameters, read() + Sums::count()), batch, row),
+  __device__ __forceinline__ ExpressionRow(const GemmParameters& parameters, int batch, int row,
+                                           ExpressionTotals<Expression>& totals)
+      : scales(parameters, matrices<Expression>(parameters, 0), batch,
+               minimum(row, parameters.m - 1)),
+        operands(parameters, matrices<Expression>(parameters, Scales::count()), batch,
+                 minimum(row, parameters.m - 1)),
+        sums(parameters, matrices<Expression>(parameters, operands_of<Expression>), batch, row),
+        maximum(totals.largest, row < parameters.m),
         alpha(parameters.alpha),
-        half(parameters.n / 2) {}
+        half(parameters.n / 2),
+        beyond(row < parameters.m ? 0 : parameters.n) {}
+
+  // Reads operands whose rows are alike ahead of their use.
+  template <int numbers, int blocks>
+  __device__ __forceinline__ void read_alike(float2 (&values)[numbers][blocks], int block,
+                                             int column, int inside) const {
+    operands.template read_alike<0>(values, block, column, inside);
+  }
+
+  // Brings operands to L2; for the parameters, see prefetch_sectors.
+  __device__ __forceinline__ void prefetch(int column, int count, int first, int step) const {
+    operands.prefetch(column, count, first, step);
+  }
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.
-  __device__ __forceinline__ float2 finish(float first, float second, int column,
-                                           int inside) const {
+  template <class Ahead = ReadInPlace>
+  __device__ __forceinline__ float2 finish(float first, float second, int column, int inside,
+                                           const Ahead& ahead = {}) const {
     const float2 acc = scaled_pair(first, second, column, inside);
-    const float2 values = operands.template apply<Expression>(acc, column, inside);
-    if constexpr (has_sums) sums.put(acc, column, inside);
+    const float2 values = operands.template apply<Expression, 0>(acc, column, inside, ahead);
+    if constexpr (has_sums) sums.put(acc, column, inside - beyond);
     see(values, inside);
     return values;
   }
 
   // The values of `column` of out and the next, from the accumulators of both halves of a stacked
   // B; `inside` of them exist.
-  __device__ __forceinline__ float2 gate_pair(float2 x, float2 y, int column, int inside) const {
+  template <class Ahead>
+  __device__ __forceinline__ float2 gate_pair(float2 x, float2 y, int column, int inside,
+                                              const Ahead& ahead) const {
     x = scaled_pair(x.x, x.y, column, inside);
     y = scaled_pair(y.x, y.y, column + half, inside);
-    const float2 values = operands.template apply<Expression>(x, column, inside, y);
+    const float2 values = operands.template apply<Expression, 0>(x, column, inside, ahead, y);
     if constexpr (has_sums) {
-      sums.put(x, column, inside);
-      sums.put(y, column + half, inside);
+      sums.put(x, column, inside - beyond);
+      sums.put(y, column + half, inside - beyond);
     }
     see(values, inside);
     return values;
@@ -295,34 +226,43 @@ class ExpressionRow {
     }
     const float value = operands.template gate<Expression>(acc, column, inside);
     if constexpr (has_sums && stacked) {
-      if (inside > 0) {
+      if (inside - beyond > 0) {
         sums.put(acc.x, column);
         sums.put(acc.y, column + half);
       }
     } else if constexpr (has_sums) {
-      sums.put(acc, 2 * column, 2 * inside);
+      sums.put(acc, 2 * column, 2 * (inside - beyond));
     }
     see(make_float2(value, 0.0f), minimum(inside, 1));
     return value;
   }
 };
 
+struct NoTotals {
+  __device__ __forceinline__ explicit NoTotals(const GemmParameters&) {}
+};
+
 struct NoExpression {
-  __device__ __forceinline__ NoExpression(const GemmParameters&, int, int) {}
+  __device__ __forceinline__ NoExpression(const GemmParameters&, int, int, NoTotals&) {}
 };
 
 template <class Config>
-struct RowExpressionOf {
-  using Type = NoExpression;
+struct ExpressionOf {
+  using Row = NoExpression;
+  using Totals = NoTotals;
 };
 
 template <HasExpression Config>
-struct RowExpressionOf<Config> {
-  using Type = ExpressionRow<typename Config::Expression, Config::stacked>;
+struct ExpressionOf<Config> {
+  using Row = ExpressionRow<typename Config::Expression, Config::stacked>;
+  using Totals = ExpressionTotals<typename Config::Expression>;
 };
 
-// The ExpressionRow of a Config, if it has an expression.
+// The ExpressionRow and the ExpressionTotals of a Config, if it has an expression.
 template <class Config>
-using RowExpression = typename RowExpressionOf<Config>::Type;
+using RowExpression = typename ExpressionOf<Config>::Row;
+
+template <class Config>
+using Totals = typename ExpressionOf<Config>::Totals;
 
 }  // namespace tilewright

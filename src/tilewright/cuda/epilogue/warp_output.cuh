@@ -1,21 +1,12 @@
 // From the accumulators of m64nNk16 wgmmas to out. Each warp writes its own 16 rows, without
 // waiting for other warps.
 //
-// A lane holds, of every block of 8 columns, two neighbors in each of two rows (PTX ISA: "wgmma:
-// register fragments"):
-//
-//                 column  0 1    2 3    4 5    6 7      8 9 ...
-//     row 0      lanes     0      1      2      3        0        pair 0 of block 0, pair 2 ...
-//     row 1                4      5      6      7        4
-//     ...
-//     row 8                0      1      2      3        0        pair 1 of block 0, pair 3 ...
-//
-// So pair q is in row q % 2 * 8 + lane / 4, columns q / 2 * 8 + lane % 4 * 2 and the next.
+// epilogue/warp_finish.cuh has what a lane holds.
 #pragma once
 #include "epilogue/epilogue.cuh"
-#include "epilogue/group_sums.cuh"
 #include "epilogue/pairs.cuh"
 #include "epilogue/quad_stores.cuh"
+#include "epilogue/warp_finish.cuh"
 #include "layout/swizzle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -25,11 +16,6 @@
 #include "types.cuh"
 
 namespace tilewright {
-
-// Where the 16 x out_columns elements of one warp lie in out.
-struct WarpTile {
-  int row, column, batch;
-};
 
 // Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed
 // at once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight
@@ -41,8 +27,6 @@ class WarpOutput {
   using Output = typename Config::Output;
   using Word = typename PairWord<Output>::type;
   static constexpr int blocks = Config::out_columns / 8, pairs = blocks * 2;  // of a lane
-  // Whether a lane has neighboring columns of out, as it has of sums.
-  static constexpr bool has_neighbors = !HasGate<Config> || IsStacked<Config>;
   static_assert(!Config::vector_stores || Config::out_pairs);
   static_assert(!Config::out_by_columns || (Config::out_pairs && !Config::tma_epilogue));
   static_assert(!Config::chunk_stores || !(Config::vector_stores || Config::out_by_columns));
@@ -97,118 +81,6 @@ class WarpOutput {
 
   __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) const {
     tilewright::transpose_quad(words, lane, {lane ^ 1, lane ^ 2});
-  }
-
-  // Lane l of a row has columns l and l + 4 of eight; afterwards it has 2l and 2l + 1 (lanes modulo
-  // 4).
-  __device__ __forceinline__ Word gathered(float low, float high) const {
-    const int even = lane / 4 * 4 + lane % 2 * 2;
-    if constexpr (sizeof(Output) == 2) {
-      const uint32_t both = word_of<Output>(low, high);
-      const uint32_t first = __shfl_sync(0xFFFFFFFF, both, even);
-      const uint32_t second = __shfl_sync(0xFFFFFFFF, both, even + 1);
-      return __byte_perm(first, second, lane % 4 < 2 ? 0x5410 : 0x7632);
-    } else {
-      const float lows[2] = {__shfl_sync(0xFFFFFFFF, low, even),
-                             __shfl_sync(0xFFFFFFFF, low, even + 1)};
-      const float highs[2] = {__shfl_sync(0xFFFFFFFF, high, even),
-                              __shfl_sync(0xFFFFFFFF, high, even + 1)};
-      return lane % 4 < 2 ? word_of<Output>(lows[0], lows[1]) : word_of<Output>(highs[0], highs[1]);
-    }
-  }
-
-  using Sums = float[2 * pairs * sums_per_column<Config>];
-
-  // Applies the expression to the lane's columns of a block in one of its two rows; returns their
-  // values. Behind a gate of neighbors they are not `column` and the next.
-  __device__ __forceinline__ float2 finish_block(Word (&words)[pairs], const Sums& accumulators,
-                                                 const EpilogueRow<Config>& epilogue_row,
-                                                 const WarpTile& at, int row, int column, int block,
-                                                 int half) const {
-    float2 values;
-    Word& word = words[block * 2 + half];
-    const int inside = columns_inside(row + half * 8, column) - block * 8;
-    if constexpr (IsStacked<Config>) {
-      // The sums have the pairs' first columns in the first half of their blocks.
-      const float* x = &accumulators[(block * 2 + half) * 2];
-      const float* y = x + 2 * pairs;
-      values = epilogue_row.expression.gate_pair(make_float2(x[0], x[1]), make_float2(y[0], y[1]),
-                                                 column + block * 8, inside);
-      word = word_of<Output>(values.x, values.y);
-    } else if constexpr (HasGate<Config>) {
-      // Of each of two blocks of sums, a lane has one column of out.
-      const int of_lane = at.column + lane % 4 + block * 8;
-      const int left = columns_inside(row + half * 8, of_lane);
-      const float* sums = &accumulators[(block * 4 + half) * 2];
-      values.x = epilogue_row.expression.gate(sums[0], sums[1], of_lane, left);
-      values.y = epilogue_row.expression.gate(sums[4], sums[5], of_lane + 4, left - 4);
-      word = gathered(values.x, values.y);
-    } else {
-      const float* sums = &accumulators[(block * 2 + half) * 2];
-      values = epilogue_row.expression.finish(sums[0], sums[1], column + block * 8, inside);
-      word = word_of<Output>(values.x, values.y);
-    }
-    return values;
-  }
-
-  // Finishes one of a lane's two rows after the other.
-  __device__ __forceinline__ void finish_rows(Word (&words)[pairs], const Sums& accumulators,
-                                              const WarpTile& at) const {
-    const Epilogue<Config> epilogue(parameters, at.batch);
-    int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
-    // The compiler must not keep values derived from these in registers until the next row block.
-    asm volatile("" : "+r"(row), "+r"(column));
-    const int64_t c_stride = Config::c_pairs ? 1 : parameters.c.column_stride;
-    const int64_t bias_stride = Config::bias_pairs ? 1 : parameters.bias.column_stride;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const EpilogueRow<Config> epilogue_row = epilogue.at_row(row + half * 8);
-      const typename Config::Addend* c = epilogue_row.c + column * c_stride;
-      const typename Config::Bias* bias = epilogue_row.bias + column * bias_stride;
-      const int inside = columns_inside(row + half * 8, column);
-#pragma unroll
-      for (int block = 0; block < blocks; ++block) {
-        const int q = block * 2 + half;
-        if constexpr (HasExpression<Config>) {
-          if (block == 0) asm volatile("" : "+r"(column));  // as above, until the next half
-          finish_block(words, accumulators, epilogue_row, at, row, column, block, half);
-          continue;
-        }
-        Pair<typename Config::Addend> c_pair{};
-        Pair<typename Config::Bias> bias_pair{};
-        if constexpr (Config::has_c) {
-          c_pair = load_pair<Config::c_pairs>(c, c_stride, inside - block * 8);
-          c += 8 * c_stride;
-        }
-        if constexpr (Config::has_bias) {
-          bias_pair = load_pair<Config::bias_pairs>(bias, bias_stride, inside - block * 8);
-          bias += 8 * bias_stride;
-        }
-        words[q] = word_of<Output>(
-            epilogue_row.combine(accumulators[2 * q], c_pair.first, bias_pair.first),
-            epilogue_row.combine(accumulators[2 * q + 1], c_pair.second, bias_pair.second));
-      }
-    }
-  }
-
-  // Finishes both rows of a block together, and sums its columns.
-  __device__ __forceinline__ void finish_and_sum(Word (&words)[pairs], const Sums& accumulators,
-                                                 const WarpTile& at) const {
-    const Epilogue<Config> epilogue(parameters, at.batch);
-    int row = at.row + lane / 4, column = at.column + lane % 4 * 2;
-    asm volatile("" : "+r"(row), "+r"(column));  // as above
-    const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
-    WarpGroupSums<Config, blocks, has_neighbors> sums(parameters, at.batch, at.row, at.column);
-#pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      float2 values[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        values[half] = finish_block(words, accumulators, rows[half], at, row, column, block, half);
-        if (row + half * 8 >= parameters.m) values[half] = float2{};
-      }
-      sums.add(block, values[0], values[1]);
-    }
   }
 
   // Registers -> GMEM.
@@ -348,23 +220,12 @@ class WarpOutput {
   }
 
  public:
-  // The finished values of a lane.
-  using Words = Word[pairs];
-
   __device__ __forceinline__ WarpOutput(const GemmParameters& p, const TensorMap* map_out,
                                         uint32_t warp_staging)
       : parameters(p), map(map_out), staging(warp_staging) {}
 
-  __device__ __forceinline__ void finish(Words& words, const Sums& accumulators,
-                                         const WarpTile& at) const {
-    if constexpr (HasColumnSums<Config>) {
-      finish_and_sum(words, accumulators, at);
-    } else {
-      finish_rows(words, accumulators, at);
-    }
-  }
-
-  __device__ __forceinline__ void store(const Words& words, const WarpTile& at) {
+  __device__ __forceinline__ void store(const typename WarpLayout<Config>::Words& words,
+                                        const WarpTile& at) {
     if constexpr (Config::tma_epilogue) {
       store_through_smem(words, at);
     } else if constexpr (Config::out_by_columns) {

@@ -20,6 +20,7 @@
 // docs/memory-rules.md has the rules by number.
 #pragma once
 #include "epilogue/cluster_sum.cuh"
+#include "epilogue/warp_finish.cuh"
 #include "epilogue/warp_output.cuh"
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_consumer.cuh"
@@ -54,6 +55,8 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   }
   Consumer<Config> consumer(storage, pipeline, index);
   WarpOutput<Config> output(parameters, map_out, staging);
+  const WarpFinish<Config> finish(parameters);
+  Totals<Config> totals(parameters);
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
     return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
@@ -66,8 +69,15 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
 
   wait_for_earlier_grids();
   float accumulators[row_blocks][Config::tile_n / 2];
-  typename WarpOutput<Config>::Words words;
-  WarpTile tile;  // located behind the first wgmmas
+  typename WarpLayout<Config>::Words words;
+  WarpTile tile;
+  auto begin = [&](uint32_t tile_index) {  // behind the first wgmmas
+    tile = locate(tile_index);
+#pragma unroll
+    for (int i = 0; i < row_blocks; ++i) {
+      prefetch_rows<Config>(parameters, row_block(tile, i), totals);
+    }
+  };
   if constexpr (Config::overlap) {
     // The last row block is held back, packed, and stored behind the next tile's first wgmmas; an
     // earlier one is stored behind the last wgmmas of the tile.
@@ -78,27 +88,33 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     tiles.for_each_tile([&](uint32_t tile_index) {
       consumer.multiply_tile(accumulators, tiles.k_blocks, [&] {
         store_held();
-        tile = locate(tile_index);
+        begin(tile_index);
       });
+      const WarpColumns<Config> columns(parameters, tile, totals);
       if constexpr (row_blocks == 2) {
+        const WarpRows<Config> rows(parameters, tile, totals);
         consumer.template wait<1>(accumulators);
-        output.finish(words, accumulators[0], tile);
+        finish(words, accumulators[0], tile, columns, rows);
         output.store(words, tile);
       }
+      const WarpRows<Config> rows(parameters, row_block(tile, last), totals);
       consumer.template wait<0>(accumulators);
-      output.finish(words, accumulators[last], row_block(tile, last));
+      finish(words, accumulators[last], row_block(tile, last), columns, rows);
       holding = true;
     });
     store_held();
   } else {
     tiles.for_each_tile([&](uint32_t tile_index) {
-      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { tile = locate(tile_index); });
+      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { begin(tile_index); });
+      const WarpColumns<Config> columns(parameters, tile, totals);
       consumer.template wait<0>(accumulators);
       auto write = [&](const auto& sums) {
 #pragma unroll
         for (int i = 0; i < row_blocks; ++i) {
-          output.finish(words, sums[i], row_block(tile, i));
-          output.store(words, row_block(tile, i));
+          const WarpTile at = row_block(tile, i);
+          const WarpRows<Config> rows(parameters, at, totals);
+          finish(words, sums[i], at, columns, rows);
+          output.store(words, at);
         }
       };
       if constexpr (Config::split_k > 1) {

@@ -86,7 +86,8 @@ class L1:
         natural("sets", sets, 1)
         if nbytes < LINE_BYTES * sets or nbytes % (LINE_BYTES * sets):
             raise ArgumentValueError(
-                f"an L1 of {nbytes} bytes has no whole lines in {sets} sets: give a multiple of {LINE_BYTES * sets}"
+                f"sets={sets} do not divide an L1 of {nbytes} bytes into whole lines of {LINE_BYTES}: use a divisor of "
+                f"{nbytes // LINE_BYTES}, or a multiple of {LINE_BYTES * sets} bytes"
             )
         self.ways, self._by_use = nbytes // (LINE_BYTES * sets), replacement == "lru"
         self._sets: list[OrderedDict[int, int]] = [OrderedDict() for _ in range(sets)]  # line -> bits of valid sectors

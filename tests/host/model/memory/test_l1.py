@@ -60,7 +60,9 @@ def test_an_empty_flow():
 
 @pytest.mark.parametrize(("nbytes", "sets"), [(0, 4), (500, 4), (512 * 3 + 128, 4)])
 def test_an_l1_has_whole_sets(nbytes, sets):
-    with pytest.raises(ArgumentValueError, match=f"an L1 of {nbytes} bytes has no whole lines in 4 sets: give a mult"):
+    with pytest.raises(
+        ArgumentValueError, match=f"sets=4 do not divide an L1 of {nbytes} bytes into whole lines of 128: use a"
+    ):
         L1(nbytes, sets)
 
 
