@@ -1,14 +1,16 @@
 """Commands made of functions with groups of options: what typer sees, and how their errors end."""
 
+import inspect
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from tilewright.cli.command import Command, CommandLine, Gives, command
+from tilewright.cli import app as PROGRAM
+from tilewright.cli.command import Command, CommandLine, Gives, as_typed, command
 from tilewright.cli.options import Json
 from tilewright.errors import ArgumentValueError
 
@@ -110,3 +112,17 @@ def test_a_value_that_looks_like_an_option_is_written_behind_two_hyphens():
 
 def test_a_defect_keeps_its_traceback():
     assert isinstance(run(grow, "14").exception, ValueError)
+
+
+def test_errors_name_the_options_of_all_commands_as_click_does():
+    program: Any = typer.main.get_command(PROGRAM)
+    commands = {**program.commands, **program.commands["model"].commands, **program.commands["bench micro"].commands}
+    count = 0
+    for name, one in commands.items():
+        signature = inspect.signature(inspect.unwrap(one.callback, stop=lambda each: hasattr(each, "__signature__")))
+        known = {option.name: as_typed(option) for option in signature.parameters.values()}
+        for parameter in one.params:
+            if parameter.name in known and parameter.param_type_name == "option":
+                assert known[parameter.name][parameter.name] == parameter.opts[0], (name, parameter.name)
+                count += 1
+    assert count > 200

@@ -50,7 +50,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             options += _options_of(kind)
         else:
             options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kind))
-    typed = {name: word for option in options for name, word in _typed(option).items()}
+    words = {name: word for option in options for name, word in as_typed(option).items()}
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -65,7 +65,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             if (said := message_of(error)) is None:
                 raise
             code = BAD_REQUEST
-            message = re.sub(r"^\w+(?==|: | is )", lambda name: typed.get(name[0], name[0]), said)
+            message = re.sub(r"^\w+(?==|: | is )", lambda name: words.get(name[0], name[0]), said)
         else:
             return
         typer.echo(f"tilewright: {message}", err=True)
@@ -87,7 +87,7 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
         )
 
 
-def _typed(option: inspect.Parameter) -> dict[str, str]:
+def as_typed(option: inspect.Parameter) -> dict[str, str]:
     """The names that errors may use for an option, each with how it is typed; an argument is in capitals."""
     names, flag = [option.name], option.name.upper()
     for about in getattr(option.annotation, "__metadata__", ()):

@@ -6,23 +6,32 @@ from typing import Any
 from tilewright.backends.protocol import Backend
 from tilewright.errors import UnavailableError
 from tilewright.jit.cache import build, in_memory
-from tilewright.kernels.quantize import Quantization, launches
+from tilewright.kernels.quantize import Quantization, QuantizeConfig, launches
 
 
 class Quantizer:
     """A Quantization on a backend, compiled and loaded: called with addresses like those that it was made for."""
 
-    def __init__(self, question: Quantization, exchanged: bool, backend: Backend, is_capturing: Callable[[], bool]):
+    def __init__(
+        self,
+        question: Quantization,
+        exchanged: bool,
+        backend: Backend,
+        is_capturing: Callable[[], bool],
+        config: QuantizeConfig | None = None,
+    ):
         """exchanged: whether the question is that of x.T. is_capturing: whether nothing may be compiled or loaded now.
 
-        Raises an UnavailableError then, if something is missing, and what `launches` and `build` raise.
+        config: that of the launch that writes codes, by default the usual one.
+
+        Raises an UnavailableError if something is missing then, and what `launches` and `build` raise.
         """
         self._nbytes, self._backend = question.maxima_bytes, backend
         self._order = (0, 1, 2, 3, 4)
         if exchanged:
             self._order = (0, 3, 4, 1, 2) if question.by_line else (0, 3, 2, 1, 4)
         self._executables = []
-        for launch in launches(question, backend.hardware):
+        for launch in launches(question, backend.hardware, config):
             compiled = in_memory(launch.source, backend.hardware.arch)
             if compiled is None or not backend.has_loaded(compiled):
                 if is_capturing():

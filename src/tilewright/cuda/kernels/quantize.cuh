@@ -16,6 +16,8 @@
 // A code is x * (1 / scale), two roundings in fp32, rounded to the nearest: within half a unit of
 // the code and 2^-22 of x / scale, and within half a unit if the scale is a power of two.
 #pragma once
+#include "layout/piece.cuh"
+#include "mainloop/magnitudes.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
 #include "ptx/grid_dependency.cuh"
@@ -36,53 +38,6 @@ struct QuantizeParameters : GemmParameters {
 // Where the scales come from: the tile, `maxima`, or the caller.
 enum class ScaleSource { tile, maxima, given };
 
-template <int bytes>
-struct Piece;
-template <>
-struct Piece<1> {
-  using type = uint8_t;
-};
-template <>
-struct Piece<2> {
-  using type = uint16_t;
-};
-template <>
-struct Piece<4> {
-  using type = uint32_t;
-};
-template <>
-struct Piece<8> {
-  using type = uint2;
-};
-template <>
-struct Piece<16> {
-  using type = uint4;
-};
-
-template <int bytes>
-__device__ __forceinline__ void copy_piece(void* to, const void* from) {
-  using Bytes = typename Piece<bytes>::type;
-  *static_cast<Bytes*>(to) = *static_cast<const Bytes*>(from);
-}
-
-// The largest over the lanes that differ in the bits from `first` up to below `end`.
-template <int first, int end>
-__device__ __forceinline__ float largest_of_lanes(float value) {
-#pragma unroll
-  for (int bit = first; bit < end; bit *= 2) {
-    value = fmaxf(value, __shfl_xor_sync(0xFFFFFFFF, value, bit));
-  }
-  return value;
-}
-
-// Adds a magnitude to a maximum that all CTAs share. PTX ISA: "red".
-__device__ __forceinline__ void raise(uint32_t* maximum, float magnitude) {
-  asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;"
-               :
-               : "l"(__cvta_generic_to_global(maximum)), "r"(__float_as_uint(magnitude))
-               : "memory");
-}
-
 // The scale of elements whose largest magnitude is this: 1 if all are zero, and no less than the
 // least normal number, whose reciprocal is finite.
 template <class Config>
@@ -101,6 +56,7 @@ __device__ __forceinline__ float scale_of(float largest) {
 template <class Config>
 class QuantizeTile {
   using Input = typename Config::Input;
+  using Magnitude = Magnitudes<Input>;
   static constexpr int threads = Config::threads, warps = threads / 32;
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n;
   static constexpr int in_chunk = 16 / sizeof(Input), quads = in_chunk / 4;
@@ -173,11 +129,8 @@ class QuantizeTile {
   }
 
   __device__ __forceinline__ float value(int i, int element) const {
-    if constexpr (sizeof(Input) == 4) {
-      return __uint_as_float(words[i][element]);
-    } else {
-      return to_float(Input{static_cast<uint16_t>(words[i][element / 2] >> element % 2 * 16)});
-    }
+    constexpr int in_word = Magnitude::in_word;
+    return Magnitude::value(words[i][element / in_word], element % in_word);
   }
 
   __device__ __forceinline__ int64_t offset(const MatrixParameters& matrix, int row,
@@ -219,34 +172,33 @@ class QuantizeTile {
     }
   }
 
-  // The largest magnitudes of what the thread has; `finite`: Inf does not count, as NaN never does.
+  // The largest magnitudes of what the thread has, and of all that; `finite`: Inf does not count.
   template <bool finite>
-  __device__ __forceinline__ float find(float (&rows)[own_rows], float (&columns)[in_chunk]) const {
-    float largest = 0.0f;
+  __device__ __forceinline__ float find(uint32_t (&rows)[own_rows], uint32_t (&columns)[4]) const {
+    uint32_t largest = 0;
 #pragma unroll
-    for (int i = 0; i < own_rows; ++i) rows[i] = 0.0f;
+    for (int i = 0; i < own_rows; ++i) rows[i] = 0;
 #pragma unroll
-    for (int j = 0; j < in_chunk; ++j) columns[j] = 0.0f;
+    for (int j = 0; j < 4; ++j) columns[j] = 0;
 #pragma unroll
     for (int i = 0; i < chunks; ++i) {
+      uint32_t& row = rows[rows_apart ? i : 0];
 #pragma unroll
-      for (int j = 0; j < in_chunk; ++j) {
-        float magnitude = fabsf(value(i, j));
-        if (finite && __float_as_uint(magnitude) == 0x7F800000) magnitude = 0.0f;
-        float& row = rows[rows_apart ? i : 0];
-        if constexpr (of_rows) row = fmaxf(row, magnitude);
-        if constexpr (of_columns) columns[j] = fmaxf(columns[j], magnitude);
-        if constexpr (!of_rows) largest = fmaxf(largest, magnitude);
+      for (int j = 0; j < 4; ++j) {
+        uint32_t word = words[i][j] & Magnitude::mask;
+        if constexpr (finite) word = Magnitude::finite(word);
+        row = Magnitude::larger(row, word);
+        if constexpr (of_columns) columns[j] = Magnitude::larger(columns[j], word);
       }
-      if constexpr (of_rows) largest = fmaxf(largest, rows[rows_apart ? i : 0]);
+      largest = Magnitude::larger(largest, row);
     }
-    return largest;
+    return largest_of_word<Input>(largest);
   }
 
   // Leaves the largest magnitudes of each warp's part of a row, a column or the tile in SMEM.
   __device__ __forceinline__ void find_maxima() {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float rows[own_rows], columns[in_chunk];
+    uint32_t rows[own_rows], columns[4];
     float largest = find<false>(rows, columns);
     if (__float_as_uint(largest) == 0x7F800000) {
       forget_values();
@@ -256,30 +208,35 @@ class QuantizeTile {
     if constexpr (of_rows) {
 #pragma unroll
       for (int i = 0; i < own_rows; ++i) {
-        const float of_row = largest_of_lanes<1, row_lanes>(rows[i]);
+        const uint32_t of_row = largest_of_lanes<Input, 1, row_lanes>(rows[i]);
         if (lane % row_lanes == 0) {
-          shared.row_maxima[row_of(i) * row_warps + threadIdx.x % across / 32] = of_row;
+          shared.row_maxima[row_of(i) * row_warps + threadIdx.x % across / 32] =
+              largest_of_word<Input>(of_row);
         }
       }
     }
     if constexpr (of_columns) {
 #pragma unroll
-      for (int j = 0; j < in_chunk; ++j) {
-        columns[j] = largest_of_lanes<row_lanes, 32>(columns[j]);
+      for (int j = 0; j < 4; ++j) {
+        columns[j] = largest_of_lanes<Input, row_lanes, 32>(columns[j]);
       }
       // With 8 columns a chunk, the lanes of the lower half of the warp write four, and those of
       // the upper half the other four.
       const int quad = quads > 1 ? lane / 16 : 0;
-      float4 four = make_float4(columns[0], columns[1], columns[2], columns[3]);
-      if constexpr (quads > 1) {
-        if (quad) four = make_float4(columns[4], columns[5], columns[6], columns[7]);
+      float four[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        uint32_t word = columns[j / Magnitude::in_word];
+        if (quads > 1 && quad) word = columns[2 + j / Magnitude::in_word];
+        four[j] = Magnitude::value(word, j % Magnitude::in_word);
       }
       const int at = warp * planes + quad * plane + lane % row_lanes * 4;
-      *reinterpret_cast<float4*>(&shared.column_maxima[at]) = four;
+      store_shared(shared_address(&shared.column_maxima[at]),
+                   make_float4(four[0], four[1], four[2], four[3]));
     }
     if constexpr (!Config::by_line) {
-      largest = largest_of_lanes<1, 32>(largest);
-      if (lane == 0) shared.warp_maxima[warp] = largest;
+      const uint32_t of_warp = largest_of_lanes<float, 1, 32>(__float_as_uint(largest));
+      if (lane == 0) shared.warp_maxima[warp] = __uint_as_float(of_warp);
     }
   }
 
