@@ -1,6 +1,7 @@
 """The planner's way to a kernel, in sentences."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from tilewright.dtypes import fp32
@@ -40,18 +41,20 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
         elif kernel is choice.kernel:
             steps.append(_taken(choice, hardware))
         else:
-            steps.append(f"{kernel.name} contends, and would take {_seconds(kernel, taken, hardware) * 1e6:.3g} us")
+            rival = Choice(kernel, kernel.best(taken.problem, hardware), (), taken)
+            steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}")
     return (*steps, _config(choice, hardware), _tree(problem))
 
 
 def _taken(choice: Choice, hardware: Hardware) -> str:
     remark = choice.copied.remark(hardware)
-    return f"{choice.kernel.name} takes it" + (f", but {remark}" if remark else "")
+    return f"{choice.kernel.name} takes it, {_ranked(choice, hardware)}" + (f"; {remark}" if remark else "")
 
 
-def _seconds(kernel: Kernel, taken: Copied, hardware: Hardware) -> float:
-    """What the model that ranks says of a kernel's own choice."""
-    return Choice(kernel, kernel.best(taken.problem, hardware), (), taken).seconds(hardware)
+def _ranked(choice: Choice, hardware: Hardware) -> str:
+    """What the model that ranks says, which is mostly too quick."""
+    seconds = choice.seconds(hardware)
+    return f"ranked at {seconds * 1e6:.3g} us" if seconds < inf else "and no model knows its time"
 
 
 def _config(choice: Choice, hardware: Hardware) -> str:

@@ -15,7 +15,7 @@ RANKED: Power = "recorded"
 """The power state in which the planner ranks Configs."""
 
 COMPARED = 8
-"""How many Configs of a kernel are looked at."""
+"""How many Configs of the chosen kernel are looked at; of others, their own choice is."""
 
 
 class _Ranked(NamedTuple):
@@ -26,7 +26,7 @@ class _Ranked(NamedTuple):
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
-    """The next best Configs of the chosen kernel and of those that contend, by the model that ranks them."""
+    """The next best Configs of the chosen kernel, and the choice of those that contend, as the planner ranks them."""
     chosen = _ranked(choice.kernel, choice.config, choice.copied, hardware)
     if chosen is None:
         return ()
@@ -35,7 +35,7 @@ def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) 
     ranked = [
         _ranked(kernel, config, taken, hardware)
         for kernel, taken in others.values()
-        for config in kernel.candidates(taken.problem, hardware, COMPARED)
+        for config in kernel.candidates(taken.problem, hardware, COMPARED if kernel is choice.kernel else 1)
         if config != choice.config
     ]
     found = sorted((each for each in ranked if each is not None), key=lambda each: each.seconds)
