@@ -90,6 +90,9 @@ PRODUCTS: dict[tuple[DType, DType], tuple[DType, ...]] = {
 }
 """The pairs of types that can be multiplied: for those of a and b, what out may be, the usual type first."""
 
+TENSOR_PAIRS = PRODUCTS.keys() - {(fp32, fp32)}
+"""Those that tensor cores multiply without loss."""
+
 
 def results(a: DType, b: DType, *, scaled: bool) -> tuple[DType, ...]:
     """What out may be of the product of these types, the usual one first; whole numbers have no scales."""

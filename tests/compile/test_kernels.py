@@ -11,7 +11,7 @@ from operator import attrgetter
 
 import pytest
 
-from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.dtypes import DType, bf16, fp8_e4m3, fp8_e5m2, fp16, fp32, int8, int32
 from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
@@ -31,9 +31,9 @@ from tilewright.problem import Epilogue, Matrix, Problem
 EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"
 
 
-def problem(layout: str, dtype: DType, out: DType, alignment: int = 16, **epilogue) -> Problem:
-    """A 1000x520x264 product whose rows are aligned to `alignment` bytes and to no more."""
-    m, n, k = 1000, 520, 264
+def problem(layout: str, dtype: DType, out: DType, alignment: int = 16, k: int = 264, **epilogue) -> Problem:
+    """A 1000x520xk product whose rows are aligned to `alignment` bytes and to no more."""
+    m, n = 1000, 520
     pad = alignment // dtype.nbytes if alignment < 16 else 0
 
     def stored(rows: int, columns: int, transposed: bool) -> Matrix:
@@ -50,6 +50,12 @@ def addend(dtype: DType) -> Matrix:
 
 ROW = Matrix(fp32, 0, 1)
 """A bias along n."""
+
+SCALED = {
+    "expression": parse("gelu(acc)", ())._replace(recipe="row"),
+    "operands": (Matrix(fp32, 1, 0), ROW),
+}
+"""An epilogue with a scale of each row and of each column."""
 
 SUMMED = {
     "expression": parse("gelu(acc + row)", ("row",))._replace(outputs=("amax", "column_sums")),
@@ -78,6 +84,11 @@ PROBLEMS = (
     problem("nt", bf16, bf16, **SUMMED),
     problem("nn", fp32, fp32, **SUMMED),
     STACKED,
+    problem("nt", int8, int32, k=272),
+    problem("nt", int8, bf16, k=272, **SCALED),
+    problem("nt", fp8_e4m3, bf16, k=272),
+    problem("nt", fp8_e4m3, fp32, k=272, **SCALED),
+    problem("nt", fp8_e5m2, bf16, k=272, **SCALED)._replace(fast_accumulation=True),
 )
 
 

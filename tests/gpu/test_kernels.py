@@ -5,7 +5,7 @@ import pytest
 
 from support.cases import COPYING, copied_cases, random_cases
 from support.runs import multiply_on_gpu
-from support.verification import cases_of, verified
+from support.verification import cases_of, verified, verified_dtypes
 from tilewright.kernels.registry import EVERY_KERNEL
 
 CHUNKS = 10
@@ -23,6 +23,7 @@ def test_products_are_right(kernel, chunk, gpu, torch, compiled_variants):
             error.add_note(f"in {case}")
             raise
         verified[kernel] += 1
+        verified_dtypes[kernel].add(case.a.dtype)
 
 
 @pytest.mark.parametrize("kernel", EVERY_KERNEL)

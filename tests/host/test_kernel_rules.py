@@ -74,7 +74,7 @@ def test_what_tma_cannot_address_could_be_avoided(changes):
 @pytest.mark.parametrize(
     ("problem", "hardware", "reason"),
     [
-        (product(fp32), H200, "wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is fp32"),
+        (product(fp32), H200, "wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32"),
         (product(bf16), A100, "wgmma needs sm_90a"),
         (product(bf16, k=0), H200, "wgmma needs at least one product to sum"),
     ],

@@ -75,6 +75,13 @@ def test_the_support_page_has_every_kernel():
     assert "fp32 | nt nn tn tt" in rows["simt"]
 
 
+def test_only_element_types_that_a_gpu_run_had_count_as_verified():
+    record = {"gpu": "H200", "date": "2026-11-24", "cases": {"mma": 5}, "dtypes": {"mma": ["int8"]}}
+    rows = [line.split(" | ") for line in support.lines(record) if line.startswith("| `mma` |")]
+    found = {dtype: row[-1].removesuffix(" |") for row in rows for dtype in row[2].split(", ")}
+    assert (found["int8"], found["bf16"]) == ("5", "emulator only")
+
+
 def test_every_page_has_a_place(tmp_path, found):
     pages.write(tmp_path)
     project = tomllib.loads((tmp_path / "zensical.toml").read_text())["project"]

@@ -29,6 +29,11 @@ def last_run(tmp_path):
     return path
 
 
+def test_a_record_names_the_element_types(monkeypatch):
+    monkeypatch.setitem(verification.verified_dtypes, "mma", {"int8", "bf16"})
+    assert verification.record("H200", "CUDA 13.0", "13.0", "pytest", 60)["dtypes"] == {"mma": ["bf16", "int8"]}
+
+
 def test_the_digest_depends_on_content_and_not_on_place(package):
     assert verification.kernel_digest(package) == verification.kernel_digest()
 

@@ -110,7 +110,7 @@ class Case:
             operands.pop("c", None)
         activation = self.variant.activation
         bound = bind(operands, activation=activation, expression=self.expression, multiplies=self.alpha != 0)
-        return bound.problem
+        return bound.problem._replace(fast_accumulation=self.variant.fast_accumulation)
 
     def keywords(self, arrays):
         """The arguments of `tilewright.matmul` besides a, b, c and backend; `arrays`: what the call is given."""
@@ -123,6 +123,7 @@ class Case:
             "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
             **{name: arrays.get(name) for name in HIDDEN},
             "recipe": self.variant.recipe,
+            "fast_accumulation": self.variant.fast_accumulation,
             "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
             "alpha": self.alpha,
             "beta": self.beta if "c" in arrays else None,

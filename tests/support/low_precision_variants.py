@@ -1,11 +1,12 @@
 """The translation units of generated cases with elements of 1 byte."""
 
 from support.epilogue_variants import LEAKY, LINEAR, SWIGLU
-from support.variant import Variant
+from support.variant import NO_OVERLAP, Variant
 from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
 
 OF_BYTES = MmaConfig(64, 64, 64)
-LOW_PRECISION = (
+OF_MMA = (
     Variant("mma", OF_BYTES, "int8", "k16", "k16", 8, "int32"),
     Variant("mma", MmaConfig(64, 128, 128, 3), "int8", "mn1", "k4", 4, "int32"),
     Variant("mma", MmaConfig(128, 64, 64), "int8", "k8", "mn1", 4, "bf16", bias="fp32", activation="relu"),
@@ -51,4 +52,109 @@ LOW_PRECISION = (
         "mma", OF_BYTES, "int8", "k16", "k8", 4, "bf16", recipe="row", epilogue="acc", outputs=("amax", "column_sums")
     ),
 )
+DIRECT = {"epilogue": "direct", "overlap": False}
+OF_WGMMA = (
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, tile_k=128), "int8", "k16", "k16", 16, "bf16", recipe="row", n_multiple=8
+    ),
+    Variant("wgmma", WgmmaConfig(128, 64, 3, tile_k=128, **DIRECT), "int8", "k16", "k16", 8, "int32"),
+    Variant("wgmma", WgmmaConfig(64, 96, 2, tile_k=256, split_k=2, **DIRECT), "int8", "k16", "k16", 4, "int32"),
+    Variant(
+        "wgmma",
+        WgmmaConfig(192, 48, 3, tile_k=128, cluster_m=2, **DIRECT),
+        "int8",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        bias="fp32",
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(64, 24, 4, tile_k=128, split_k=3, swap_ab=True, **DIRECT),
+        "int8",
+        "k16",
+        "k16",
+        2,
+        "bf16",
+        recipe="row",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, tile_k=128), "fp8_e4m3", "k16", "k16", 16, "bf16", recipe="row", n_multiple=8
+    ),
+    Variant("wgmma", WgmmaConfig(256, 64, 3, tile_k=128), "fp8_e4m3", "k16", "k16", 16, "bf16", n_multiple=8),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 80, 3, tile_k=256, **NO_OVERLAP),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        16,
+        "bf16",
+        recipe="tensor",
+        fast_accumulation=True,
+        n_multiple=8,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 104, 2, tile_k=128, cluster_n=2, epilogue="direct"),
+        "fp8_e5m2",
+        "k16",
+        "k16",
+        2,
+        "fp16",
+        recipe="row",
+        b_dtype="fp8_e4m3",
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(64, 40, 3, tile_k=128, swap_ab=True, prefetch=2, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        b_dtype="fp8_e5m2",
+        recipe="row",
+        **LEAKY,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 32, 2, tile_k=128, split_k=4, **DIRECT),
+        "fp8_e5m2",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        recipe="row",
+        fast_accumulation=True,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(256, 128, 2, tile_k=128),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        16,
+        "bf16",
+        recipe="row",
+        n_multiple=16,
+        gate="stacked",
+        **SWIGLU,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(192, 64, 2, tile_k=128, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "bf16",
+        recipe="row",
+        epilogue="acc",
+        outputs=("amax", "column_sums"),
+    ),
+)
+
+LOW_PRECISION = (*OF_MMA, *OF_WGMMA)
 """Elements of 1 byte, with scales and without."""

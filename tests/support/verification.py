@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import tokenize
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,8 @@ CASES_PER_RUNG = 200
 
 verified: Counter[str] = Counter()
 """Generated cases that came out right in this process, by kernel."""
+verified_dtypes: defaultdict[str, set[str]] = defaultdict(set)
+"""The element types of a in these cases, by kernel."""
 
 
 def kernel_digest(package: Path = PACKAGE) -> str:
@@ -65,7 +67,7 @@ def incomplete(kernels: Collection[str]) -> str | None:
 
 
 def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict[str, object]:
-    """The record of a passed GPU run; `cases` counts generated cases by kernel, `passed` counts pytest's tests."""
+    """The record of a passed GPU run: generated cases and their dtypes by kernel, and `passed`, pytest's tests."""
     return {
         "gpu": gpu,
         "driver": driver,
@@ -74,6 +76,7 @@ def record(gpu: str, driver: str, nvrtc: str, command: str, passed: int) -> dict
         "command": command,
         "tests_passed": passed,
         "cases": dict(sorted(verified.items())),
+        "dtypes": {name: sorted(found) for name, found in sorted(verified_dtypes.items())},
         "kernel_digest": kernel_digest(),
     }
 

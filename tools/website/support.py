@@ -1,8 +1,7 @@
 """The page of what each kernel takes: element types, layouts and GPUs, as the kernels themselves answer."""
 
 import json
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright import dtypes
@@ -15,16 +14,19 @@ from website.documents import ROOT
 
 ARCHITECTURES = ("sm_70", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 """Of the tables' rows: one of each generation that NVRTC compiles for, or did."""
+_FIRST = ("bf16", "fp16", "fp32")
+"""The element types of records that name none: those that there were."""
 LAYOUTS = ("nt", "nn", "tn", "tt")
 
 
 def page() -> str:
     """The text of the page."""
     record = json.loads((ROOT / "results/gpu_verification.json").read_text(encoding="utf-8"))
-    return "\n".join([*_lines(record), ""])
+    return "\n".join([*lines(record), ""])
 
 
-def _lines(record: dict[str, Any]) -> Iterator[str]:
+def lines(record: dict[str, Any]) -> Iterator[str]:
+    """The lines of the page, with the counts of a record of a GPU run."""
     yield from (
         "# What each kernel takes",
         "",
@@ -55,31 +57,36 @@ def _gpus() -> Iterator[str]:
             yield f"{arch} {', '.join(names)}"
 
 
-def _table(kernels: Any, record: dict[str, Any]) -> Iterator[str]:
+def _table(kernels: Mapping[str, Kernel], record: dict[str, Any]) -> Iterator[str]:
     yield "| kernel | architectures | a and b | layouts | verified on a GPU |"
     yield "|---|---|---|---|---|"
     for kernel in kernels.values():
-        for (types, layouts), architectures in _answers(kernel).items():
-            verified = record["cases"].get(kernel.name, 0) if GPUS[record["gpu"]].arch in architectures else 0
-            cells = f"`{kernel.name}`", ", ".join(architectures), types, layouts, str(verified or "emulator only")
-            yield f"| {' | '.join(cells)} |"
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for dtype, architectures, layouts in _answers(kernel):
+            cases = record["cases"].get(kernel.name, 0)
+            if GPUS[record["gpu"]].arch not in architectures or dtype not in _verified(kernel, record):
+                cases = 0
+            key = (", ".join(architectures), " ".join(layouts), str(cases or "emulator only"))
+            rows.setdefault(key, []).append(dtype)
+        for (where, layouts_text, verified), names in rows.items():
+            yield f"| `{kernel.name}` | {where} | {', '.join(names)} | {layouts_text} | {verified} |"
 
 
-def _answers(kernel: Kernel) -> dict[tuple[str, str], list[str]]:
-    """The element types and layouts that a kernel takes, with the architectures on which it takes just these."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for arch in ARCHITECTURES:
-        taken = list(_taken(kernel, standing_for(arch)))
-        if taken:
-            types = dict.fromkeys(str(dtype) for dtype, _ in taken)
-            layouts = dict.fromkeys(layout for _, layout in taken)
-            found.setdefault((", ".join(types), " ".join(layouts)), []).append(arch)
-    return found
+def _verified(kernel: Kernel, record: dict[str, Any]) -> Sequence[str]:
+    return record["dtypes"].get(kernel.name, ()) if "dtypes" in record else _FIRST
 
 
-def _taken(kernel: Kernel, hardware: Hardware) -> Iterator[tuple[dtypes.DType, str]]:
+def _answers(kernel: Kernel) -> Iterator[tuple[str, list[str], list[str]]]:
+    """The element types that a kernel takes, each with its architectures and layouts."""
+    for dtype in dtypes.SUPPORTED:
+        taken = {arch: list(_taken(kernel, dtype, standing_for(arch))) for arch in ARCHITECTURES}
+        for layouts in dict.fromkeys(tuple(found) for found in taken.values() if found):
+            yield dtype.name, [arch for arch, found in taken.items() if tuple(found) == layouts], list(layouts)
+
+
+def _taken(kernel: Kernel, dtype: dtypes.DType, hardware: Hardware) -> Iterator[str]:
     shape, *_ = whole_tiles(kernel) or [(16, 128, 64 if kernel.name != "copy" else 0)]
-    for dtype, layout in product(dtypes.SUPPORTED, LAYOUTS):
+    for layout in LAYOUTS:
         products = (Product(*shape, dtype, out_dtype, layout) for out_dtype in dtypes.SUPPORTED)
         if any(kernel.refuses(each.problem, hardware) is None for each in products):
-            yield dtype, layout
+            yield layout

@@ -2,12 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from tilewright.explaining.decision import offers
 from tilewright.explaining.explanation import Rival
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.model.prediction import Breakdown, Power
-from tilewright.planner.choose import Choice
+from tilewright.planner.choose import Choice, asked
 from tilewright.planner.copies import Copied
 from tilewright.problem import Problem
 
@@ -15,7 +14,7 @@ RANKED: Power = "recorded"
 """The power state in which the planner ranks Configs."""
 
 COMPARED = 8
-"""How many Configs of a kernel are looked at."""
+"""How many Configs of the chosen kernel are looked at; of others, their own choice is."""
 
 
 class _Ranked(NamedTuple):
@@ -26,16 +25,16 @@ class _Ranked(NamedTuple):
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
-    """The next best Configs of the chosen kernel and of those that contend, by the model that ranks them."""
+    """The next best Configs of the chosen kernel, and the choice of those that contend, as the planner ranks them."""
     chosen = _ranked(choice.kernel, choice.config, choice.copied, hardware)
     if chosen is None:
         return ()
     others = {choice.kernel.name: (choice.kernel, choice.copied)}
-    others |= {kernel.name: (kernel, taken) for kernel, taken in offers(problem, hardware) if taken is not None}
+    others |= {kernel.name: (kernel, taken) for kernel, taken in asked(problem, hardware) if taken is not None}
     ranked = [
         _ranked(kernel, config, taken, hardware)
         for kernel, taken in others.values()
-        for config in kernel.candidates(taken.problem, hardware, COMPARED)
+        for config in kernel.candidates(taken.problem, hardware, COMPARED if kernel is choice.kernel else 1)
         if config != choice.config
     ]
     found = sorted((each for each in ranked if each is not None), key=lambda each: each.seconds)

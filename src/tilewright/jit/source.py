@@ -116,16 +116,23 @@ def _string_literal(message: str) -> str:
     return f'"{escaped}"'
 
 
-_WGMMA_K = {"bf16": 16, "f16": 16, "e4m3": 32, "e5m2": 32}
+_WGMMA_K = {"bf16": 16, "f16": 16, "e4m3": 32, "e5m2": 32, "s8": 32}
 """The extent along k of a wgmma by its input type: 32 bytes."""
 
 
 def wgmma_wrapper(
-    n: int, input_type: str, a_major: Major = "K", b_major: Major = "K", *, a_in_registers: bool = False
+    n: int,
+    input_type: str,
+    a_major: Major = "K",
+    b_major: Major = "K",
+    *,
+    b_type: str | None = None,
+    a_in_registers: bool = False,
 ) -> str:
-    """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNkK, with fp32 sums.
+    """The CUDA text of `struct Wgmma`, whose `mma` is one wgmma.mma_async m64nNkK, with fp32 sums, or int32 of s8.
 
-    `d` is the warpgroup's (64, n) float accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM
+    `b_type` is B's type if it is another one than A's, the other type of fp8.
+    `d` is the warpgroup's (64, n) accumulator, n / 2 registers a thread; `desc_a` and `desc_b` are SMEM
     matrix descriptors of A (64, K) and B (K, n); with `accumulate` 0 the product overwrites `d`. With
     `a_in_registers`, `a` takes the place of `desc_a`: the thread's four registers of A. Pass the text as
     `preamble` to `translation_unit`. PTX ISA: "wgmma.mma_async".
@@ -145,10 +152,13 @@ def wgmma_wrapper(
             raise ArgumentValueError(f"{argument} = {major!r}: wgmma of {input_type} reads K-major operands; give 'K'")
     if a_in_registers and a_major != "K":
         raise ArgumentValueError(f"a_major = {a_major!r}: registers hold rows of A; give 'K'")
-    registers = n // 2
-    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{input_type}.{input_type}"
+    registers, whole = n // 2, input_type == "s8"
+    if whole and n > 32 and n % 16:
+        raise ArgumentValueError(f"n = {n}: wgmma of s8 takes n = 8, 16, 24, 32, 48, ... 256; use one of these")
+    sum_type, register, value = ("s32", "r", "int") if whole else ("f32", "f", "float")
+    instruction = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.{sum_type}.{input_type}.{b_type or input_type}"
     operands = _rows([f"%{i}" for i in range(registers)])
-    accumulators = _rows([f'"+f"(d[{i}])' for i in range(registers)])
+    accumulators = _rows([f'"+{register}"(d[{i}])' for i in range(registers)])
     operand_text = "\n".join(f'        "{row} "' for row in operands)
     accumulator_text = "\n          ".join(accumulators)
     majors = [transposed[b_major]] if a_in_registers else [transposed[a_major], transposed[b_major]]
@@ -160,11 +170,11 @@ def wgmma_wrapper(
         a_type, a_place = "unsigned long long desc_a", places[0]
         a_values, stored = '"l"(desc_a)', f"A {a_major}-major, B {b_major}-major, both in SMEM"
     desc_b = registers + len(places)
-    immediates = ", ".join(map(str, [1, 1, *(majors if k == 16 else ())]))
+    immediates = "".join(f", {each}" for each in (() if whole else (1, 1, *(majors if k == 16 else ()))))
     return f"""\
 // D (64, {n}) = A (64, {k}) B ({k}, {n}) + accumulate * D; {stored}.
 struct Wgmma {{
-  static __device__ __forceinline__ void mma(float (&d)[{registers}], {a_type},
+  static __device__ __forceinline__ void mma({value} (&d)[{registers}], {a_type},
                                              unsigned long long desc_b, int accumulate) {{
     asm volatile(
         "{{\\n"
@@ -172,7 +182,7 @@ struct Wgmma {{
         "setp.ne.b32 scale_d, %{desc_b + 1}, 0;\\n"
         "{instruction} {{"
 {operand_text}
-        "}}, {a_place}, %{desc_b}, scale_d, {immediates};\\n"
+        "}}, {a_place}, %{desc_b}, scale_d{immediates};\\n"
         "}}\\n"
         : {accumulator_text}
         : {a_values}, "l"(desc_b), "r"(accumulate));

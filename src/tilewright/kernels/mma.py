@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from tilewright.dtypes import FP8, DType, bf16, fp16, int8
+from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
@@ -45,9 +45,6 @@ elements of 2 bytes; for elements of 1 byte it is a guess."""
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
 _NARROW_COPIES = (MmaConfig(warps_n=4), MmaConfig(tile_m=64, tile_n=64))
-
-_PAIRS = {(bf16, bf16), (fp16, fp16), (int8, int8), *((a, b) for a in FP8 for b in FP8)}
-"""The types of a and b."""
 
 _STEP_BYTES = 32
 """Of k, in one mma."""
@@ -127,7 +124,7 @@ class MmaKernel(TiledKernel):
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why `mma` does not take the problem: its dtypes, its scales, its k, or the GPU."""
         a, b = problem.a.dtype, problem.b.dtype
-        if (a, b) not in _PAIRS:
+        if (a, b) not in TENSOR_PAIRS:
             return Refusal(f"mma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if a in FP8 and hardware.capability < 89:
             return Refusal(

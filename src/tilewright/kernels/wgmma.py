@@ -1,22 +1,30 @@
-"""Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; bf16 and fp16 in any of the four layouts."""
+"""Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; types of 2 bytes in any layout, of 1 byte K-major."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
-from tilewright.dtypes import DType, bf16, fp16
+from tilewright.dtypes import TENSOR_PAIRS, int8
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
-from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
-from tilewright.kernels.kernel import ConfigError, Constants, Kernel
+from tilewright.kernels.kernel import ConfigError, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.refusal import Refusal, oversized
-from tilewright.kernels.wgmma_config import SPAN, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
-from tilewright.kernels.wgmma_operands import Stores, most_accumulators, multiple_n, operands_of, row_bytes, scattered
+from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
+from tilewright.kernels.wgmma_config import SPAN, SPAN_BYTES, WgmmaConfig
+from tilewright.kernels.wgmma_constants import WgmmaConstants, WgmmaFeatures, constants_of
+from tilewright.kernels.wgmma_operands import (
+    Stores,
+    most_accumulators,
+    multiple_n,
+    operands_of,
+    promotes,
+    row_bytes,
+    scattered,
+)
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, prepared_of
 from tilewright.kernels.wgmma_space import space as space_of
 from tilewright.model.cost import Prepared
@@ -35,70 +43,12 @@ HALVES_IN_PANELS = (
 """The rule about tiles of a gate='stacked' whose b is contiguous along n."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WgmmaConstants(Constants):
-    """The Constants of `wgmma`: layouts of A and B in shared memory, the ring and staging in bytes, and out's stores.
-
-    The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
-    threads has `accumulators` registers.
-    """
-
-    stages: int
-    overlap: bool
-    wait_depth: int
-    Input: DType
-    a_mn_major: bool
-    b_mn_major: bool
-    tma_epilogue: bool
-    direct_epilogue: bool
-    out_by_tma: bool
-    output_bytes: int
-    vector_stores: bool
-    chunk_stores: bool
-    consumers: int
-    row_blocks: int
-    accumulators: int
-    k_spans: int
-    out_columns: int
-    out_by_columns: bool
-    moves_registers: bool
-    producer_registers: int
-    consumer_registers: int
-    a_bytes: int
-    b_bytes: int
-    stage_bytes: int
-    store_columns: int
-    store_buffers: int
-    store_bytes: int
-    staging_bytes: int
-    sum_bytes: int
-    out_pairs: bool
-    c_pairs: bool
-    bias_pairs: bool
-    bias_alike: bool
-
-
-class WgmmaFeatures(NamedTuple):
-    """The compiled-in features of a Problem: the storage of A and B, the ways to write out, and the epilogue."""
-
-    layout: str
-    Input: DType
-    a_mn_major: bool
-    b_mn_major: bool
-    out_by_tma: bool
-    stores: Stores
-    c_pairs: bool
-    bias_pairs: bool
-    bias_alike: bool
-    epilogue: EpilogueConstants
-
-
 class WgmmaKernel(Kernel):
     """The persistent warp-specialized GEMM for sm_90a: TMA ring, wgmma, multicast in clusters."""
 
     name = "wgmma"
     unit = "wgmma"
-    summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; bf16 and fp16, operands that TMA can address"
+    summary = "Hopper's asynchronous tensor cores (wgmma) fed by TMA; all but fp32, operands that TMA can address"
     config_type = WgmmaConfig
     header = "kernels/wgmma.cuh"
     rules = (
@@ -108,13 +58,19 @@ class WgmmaKernel(Kernel):
         ),
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
-            "accumulators <= 208 and (consumers < 3 or accumulators <= 96)",
-            "a thread has registers for 208 accumulators, for 96 with tile_m=192: take a smaller tile_n or tile_m",
+            "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
+            "a thread has registers for 208 accumulators, for 96 with tile_m=192, and those of a row block count twice "
+            "where sums of fp8 are promoted: take a smaller tile_n or tile_m",
         ),
         (
-            "k_spans >= 1 and k_spans <= 4 and tile_k == 64 * k_spans",
-            "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256",
+            "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",
+            "a k-block is one to four rows of 128 bytes: make tile_k 64, 128, 192 or 256, of bytes 128 or 256",
         ),
+        (
+            "tile_n <= 32 or tile_n % n_step == 0",
+            "wgmma multiplies 8, 16, 24, 32, 48, ... 256 columns of int8",
+        ),
+        ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
         (
             "split_k >= 1 and split_k <= 4 and (split_k == 1 or cluster_m * cluster_n == 1)",
             "the CTAs of a cluster share loads, or up to four split k: take split_k=1, or cluster_m and cluster_n 1",
@@ -149,11 +105,14 @@ class WgmmaKernel(Kernel):
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.arch != "sm_90a":
             return Refusal(f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}")
-        if a != b or a not in (bf16, fp16):
-            return Refusal(f"wgmma multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
+        if (a, b) not in TENSOR_PAIRS:
+            return Refusal(f"wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
-        if refusal := oversized(problem):
+        expression = problem.epilogue.expression
+        if expression is not None and expression.has_zero:
+            return Refusal("wgmma sums no columns of b, which zero_a is multiplied by: use mma")
+        if refusal := scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem):
             return refusal
         operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
@@ -215,6 +174,9 @@ class WgmmaKernel(Kernel):
             splits=not problem.batch_invariant,
             multiple_n=multiple_n(problem),
             keeps_columns=problem.epilogue.keeps_columns,
+            input_bytes=problem.a.dtype.nbytes,
+            promotes=promotes(problem),
+            whole_sums=problem.a.dtype is int8,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
@@ -226,75 +188,11 @@ class WgmmaKernel(Kernel):
 
     def features(self, problem: Problem) -> WgmmaFeatures:
         """The storage of A and B, the ways to write out, and the epilogue."""
-        operands, n, bias = operands_of(problem), problem.n, problem.epilogue.bias
-        return WgmmaFeatures(
-            problem.layout,
-            problem.a.dtype,
-            *operands.mn_major,
-            out_by_tma=isinstance(operands.out, tma.TmaTensor),
-            stores=Stores.of(problem.out, problem.m, problem.columns),
-            c_pairs=has_pairs(problem.epilogue.c, n),
-            bias_pairs=has_pairs(bias, n),
-            bias_alike=bias is not None and bias.row_stride == 0,
-            epilogue=EpilogueConstants.of(problem, halves=True),
-        )
+        return WgmmaFeatures.of(problem)
 
     def derive(self, config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
         """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
-        ring = ring_of(config, features.a_mn_major, features.b_mn_major)
-        row_blocks = config.tile_m // (64 * config.consumers)
-        accumulators = row_blocks * config.tile_n // 2
-        tma_epilogue = config.epilogue == "tma"
-        expression = features.epilogue.expression
-        gated = expression is not None and expression.expression.gate is not None
-        moves_registers = config.consumers > 1  # a single consumer has all that it can use
-        producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
-        if accumulators > 200:
-            producer_registers, consumer_registers = 24, 240
-        return WgmmaConstants(
-            tile_m=config.tile_m,
-            tile_n=config.tile_n,
-            tile_k=config.tile_k,
-            threads=WARPGROUP * config.consumers + (WARPGROUP if moves_registers else 32),
-            smem_bytes=ring.smem_bytes,
-            cluster_m=config.cluster_m,
-            cluster_n=config.cluster_n,
-            split_k=config.split_k,
-            epilogue=features.epilogue,
-            stages=config.stages,
-            overlap=config.overlap,
-            wait_depth=config.wait_depth,
-            Input=features.Input,
-            a_mn_major=features.a_mn_major,
-            b_mn_major=features.b_mn_major,
-            tma_epilogue=tma_epilogue,
-            direct_epilogue=config.epilogue == "direct",
-            out_by_tma=features.out_by_tma,
-            output_bytes=features.epilogue.Output.nbytes,
-            vector_stores=features.stores.vectors and not tma_epilogue,
-            chunk_stores=features.stores.chunks and not tma_epilogue,
-            consumers=config.consumers,
-            row_blocks=row_blocks,
-            accumulators=accumulators,
-            k_spans=config.tile_k // SPAN,
-            out_columns=config.tile_n // max(config.split_k, 1) // (2 if gated else 1),
-            out_by_columns=features.stores.by_columns,
-            moves_registers=moves_registers,
-            producer_registers=producer_registers,
-            consumer_registers=consumer_registers,
-            a_bytes=ring.a_bytes,
-            b_bytes=ring.b_bytes,
-            stage_bytes=ring.a_bytes + ring.b_bytes,
-            store_columns=ring.store_columns,
-            store_buffers=STORE_BUFFERS,
-            store_bytes=ring.store_bytes,
-            staging_bytes=ring.staging_bytes,
-            sum_bytes=ring.sum_bytes,
-            out_pairs=features.stores.pairs,
-            c_pairs=features.c_pairs,
-            bias_pairs=features.bias_pairs,
-            bias_alike=features.bias_alike,
-        )
+        return constants_of(config, features)
 
     def tile_count(self, constants: WgmmaConstants, problem: Problem) -> int:
         """Tiles of whole clusters that cover out, batches included."""
@@ -318,7 +216,7 @@ class WgmmaKernel(Kernel):
         for factor, tile in ((operands.a, constants.tile_m), (operands.b, b_rows(constants))):
             if isinstance(factor, Refusal):
                 raise ArgumentValueError(f"{factor}: take another kernel")
-            maps.append(factor.tensor.map(64, SPAN if factor.mn_major else tile))
+            maps.append(factor.tensor.map(SPAN_BYTES // constants.input_bytes, SPAN if factor.mn_major else tile))
         if constants.tma_epilogue and isinstance(operands.out, tma.TmaTensor):
             maps.append(operands.out.map(constants.store_columns, 16))
         return tuple(maps)
@@ -373,7 +271,7 @@ class WgmmaKernel(Kernel):
         """The one wgmma instruction of these Constants."""
         a: Major = "MN" if constants.a_mn_major else "K"
         b: Major = "MN" if constants.b_mn_major else "K"
-        return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b)
+        return wgmma_wrapper(constants.tile_n, constants.Input.ptx, a, b, b_type=constants.InputB.ptx)
 
 
 def b_rows(constants: WgmmaConstants) -> int:

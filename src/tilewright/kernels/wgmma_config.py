@@ -6,8 +6,11 @@ from typing import Literal, NamedTuple
 from tilewright.kernels import tma
 from tilewright.rounding import round_up
 
-SPAN = 64
-"""Elements along k of one row of 128 bytes, the widest swizzle span; a k-block has one or more spans."""
+SPAN_BYTES = 128
+"""Bytes along k of one row, the widest swizzle span; a k-block has one or more spans."""
+
+SPAN = SPAN_BYTES // 2
+"""The same in elements of 2 bytes, and the width of a panel of MN-major operands."""
 
 WARPGROUP = 128
 
@@ -25,7 +28,8 @@ class WgmmaConfig:
 
     `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
     during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. `prefetch` k-blocks beyond
-    the ring are brought to L2 at the start if an operand is read once.
+    the ring are brought to L2 at the start if an operand is read once. `tile_k` is 64, 128, 192 or 256 for elements of
+    2 bytes, and 128 or 256 for those of 1.
 
     With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m and cluster_m then count columns of out.
     """
@@ -67,9 +71,9 @@ class Ring(NamedTuple):
     smem_bytes: int
 
 
-def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:
-    """The Ring of a Config for operands that are K-major or MN-major."""
-    spans, out_columns = config.tile_k // SPAN, config.tile_n // max(config.split_k, 1)
+def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool, input_bytes: int = 2) -> Ring:
+    """The Ring of a Config for operands that are K-major or MN-major, of elements of `input_bytes`."""
+    spans, out_columns = config.tile_k * input_bytes // SPAN_BYTES, config.tile_n // max(config.split_k, 1)
     a_bytes = spans * _span_bytes(config.tile_m, a_mn_major)
     b_bytes = spans * _span_bytes(config.tile_n, b_mn_major)
     store_columns = next(columns for columns in (64, 32, 16, 8) if out_columns % columns == 0 or columns == 8)
@@ -83,4 +87,4 @@ def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool) -> Ring:
 
 def _span_bytes(rows: int, mn_major: bool) -> int:
     """Bytes of one span of `rows` along m or n; MN-major comes in panels of 64 (layout/descriptor.cuh)."""
-    return (round_up(rows, 64) if mn_major else rows) * SPAN * 2
+    return (round_up(rows, SPAN) if mn_major else rows) * SPAN_BYTES

@@ -3,6 +3,7 @@
 from math import gcd
 from typing import NamedTuple
 
+from tilewright.dtypes import FP8
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal
@@ -73,10 +74,19 @@ def _tma_operands(problem: Problem) -> TmaOperands:
         )
     else:
         out = tma.tensor("out", problem.out, m, problem.columns, batch, inner="column")
-    a, b = tma.factor("a", problem.a, m, k, batch, k="column"), tma.factor("b", problem.b, k, n, batch, k="row")
+    a = _of_bytes(tma.factor("a", problem.a, m, k, batch, k="column"), "m")
+    b = _of_bytes(tma.factor("b", problem.b, k, n, batch, k="row"), "n")
     if problem.epilogue.is_stacked and isinstance(b, tma.TmaFactor) and b.mn_major and n // 2 % _EIGHT:
         b = Refusal(f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on")
     return TmaOperands(a, b, out)
+
+
+def _of_bytes(factor: tma.TmaFactor | Refusal, mn: str) -> tma.TmaFactor | Refusal:
+    """A factor that wgmma takes: one of elements of 1 byte is K-major (PTX ISA, "wgmma.mma_async")."""
+    if isinstance(factor, Refusal) or not factor.mn_major or factor.tensor.dtype.nbytes > 1:
+        return factor
+    operand = factor.tensor.operand
+    return Refusal(f"{operand} is contiguous along {mn} and wgmma reads elements of 1 byte along k")
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
@@ -128,3 +138,8 @@ def multiple_n(problem: Problem) -> int:
     if problem.columns == problem.n:
         return 8
     return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
+
+
+def promotes(problem: Problem) -> bool:
+    """Whether sums leave the tensor cores after every 128 of k: those of fp8, which lose bits there."""
+    return problem.a.dtype in FP8 and not problem.fast_accumulation

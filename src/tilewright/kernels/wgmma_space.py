@@ -99,7 +99,8 @@ class Limits(NamedTuple):
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
-    keeps_columns: whether the transposed product is another one.
+    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotes: if
+    sums leave the tensor cores after every k-block, of 128. whole_sums: if they are of int32.
     """
 
     mn_major: tuple[bool, bool]
@@ -110,6 +111,9 @@ class Limits(NamedTuple):
     splits: bool = True
     multiple_n: int = 8
     keeps_columns: bool = False
+    input_bytes: int = 2
+    promotes: bool = False
+    whole_sums: bool = False
 
     @property
     def gated(self) -> bool:
@@ -122,7 +126,9 @@ class Space:
 
     def __init__(self, limits: Limits, dtype: DType, hardware: Hardware):
         self._limits, self._hardware = limits, hardware
-        plain = {tiling: _plain(tiling) for row in _ROWS for tiling in row.tilings()}
+        listed = (tiling for row in _ROWS for tiling in row.tilings())
+        of_bytes = (tiling._replace(tile_k=tiling.tile_k * 2 // limits.input_bytes) for tiling in listed)
+        plain = {tiling: _plain(tiling) for tiling in of_bytes}
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
@@ -138,16 +144,25 @@ class Space:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
             return False
+        if self._limits.promotes and not self._promotes(config):
+            return False
+        if self._limits.whole_sums and config.tile_n > 32 and config.tile_n % 16:
+            return False
         if config.tile_n % self._limits.multiple_n or (self._limits.gated and config.split_k > 1):
             return False
         if self._limits.keeps_columns and config.swap_ab:
             return False
         return self._stages(config) >= 2
 
+    def _promotes(self, config: WgmmaConfig) -> bool:
+        """Whether a k-block is one of those after which sums are promoted, and threads have registers for both."""
+        row_blocks = config.tile_m // (64 * config.consumers)
+        return config.tile_k == 128 and (row_blocks + 1) * config.tile_n // 2 <= (96 if config.consumers == 3 else 208)
+
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
         a, b = self._limits.mn_major
-        ring = ring_of(config, *((b, a) if config.swap_ab else (a, b)))
+        ring = ring_of(config, *((b, a) if config.swap_ab else (a, b)), self._limits.input_bytes)
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 

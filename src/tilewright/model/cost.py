@@ -1,6 +1,6 @@
 """The time of a tiled product: the one model, which ranks the Configs of every kernel and predicts times.
 
-A CTA takes a step for each 64 of k:
+A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have as many bytes:
 
     step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
     time = max(waves * steps * step, DRAM, power) + launch + epilogue + exchange of split k + later waves
@@ -43,8 +43,9 @@ class Costs(NamedTuple):
     apart: clocks of a step if a cluster shares the smaller operand, so that its CTAs wait for two streams of the other.
     outside: clocks per row of a tile that lies outside an operand: TMA is slow there.
     dram_share: of the data sheet's bandwidth. again: the share by which an operand takes longer that several CTAs read.
-    power: TFLOP/s that the power limit allows if operands come for free; `delivery`: the share by which the energy of
-    an operation grows with one operand per operation, (tile_m + tile_n) / (tile_m * tile_n).
+    power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
+    of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
+    (tile_m + tile_n) / (tile_m * tile_n).
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     scattered: us for as many elements if they are stored one by one.
     """
@@ -165,23 +166,24 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     costs = costs or costs_of(unit, dtype, gpu)
     tile_m, tile_n = tiles.tile_m, tiles.tile_n
     shares = tiles.cluster_m * tiles.cluster_n > 1
-    multiply = tile_m * tile_n * 64 / gpu.macs(unit, dtype) * costs.multiply
+    k = 128 // dtype.nbytes if unit == "wgmma" else 64  # of a step
+    multiply = tile_m * tile_n * k / gpu.macs(unit, dtype) * costs.multiply
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
     rows = tiles.rows_m + tiles.rows_n
-    fill = rows * 64 * dtype.nbytes / costs.fill
-    handover = costs.handover * (64 / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
+    fill = rows * k * dtype.nbytes / costs.fill
+    handover = costs.handover * (k / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
-    energy = 2e-6 * tile_m * tile_n / costs.power * (1 + costs.delivery * rows / (tile_m * tile_n))
+    energy = 2e-6 * tile_m * tile_n / (costs.power * k / 64) * (1 + costs.delivery * rows / (tile_m * tile_n))
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     blocks = elements / tiles.consumers / 8192
     epilogue, scattered = blocks * costs.epilogue, blocks * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
     finest = tiles.tile_k * (tiles.split_k - 1)
-    step_k, step_clock = tiles.tile_k * tiles.split_k, tiles.tile_k / 64 / costs.clock
+    step_k, step_clock = tiles.tile_k * tiles.split_k, tiles.tile_k / k / costs.clock
     fixed = costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave
     along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
     in_turns = (*along, tiles.clusters_at_once, step_k, step_clock, np.sqrt(np.sqrt(_fourth(multiply + fill))), fixed)

@@ -19,6 +19,7 @@ namespace tilewright {
 
 template <class Config>
 class ClusterSum {
+  using Value = typename Config::Sum;
   static constexpr int parts = Config::split_k, row_blocks = Config::row_blocks;
   static constexpr int values = Config::out_columns / 2;  // of a lane and row block, kept
   static constexpr int vectors = values / 4;              // 16 bytes each
@@ -26,6 +27,14 @@ class ClusterSum {
   static constexpr int warp_bytes = row_blocks * vectors * 32 * 16;
   static constexpr int sender_bytes = Config::consumers * 4 * warp_bytes;
   static_assert(Config::sum_bytes == (parts - 1) * sender_bytes);
+
+  struct Four {  // 16 bytes
+    Value values[4];
+  };
+
+  static __device__ __forceinline__ Four four_of(const Value* values) {
+    return {values[0], values[1], values[2], values[3]};
+  }
 
   uint32_t sums, received;  // SMEM addresses
   int part;
@@ -51,8 +60,8 @@ class ClusterSum {
 
   // From this CTA's accumulators of a whole tile to the sums of its columns. By all consumers,
   // once.
-  __device__ __forceinline__ void exchange(float (&kept)[row_blocks][values],
-                                           const float (&all)[row_blocks][parts * values]) const {
+  __device__ __forceinline__ void exchange(Value (&kept)[row_blocks][values],
+                                           const Value (&all)[row_blocks][parts * values]) const {
 #pragma unroll
     for (int to = 0; to < parts; ++to) {
       if (to == part) {
@@ -68,9 +77,8 @@ class ClusterSum {
         for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll
           for (int v = 0; v < vectors; ++v) {
-            const float* four = &all[i][to * values + v * 4];
             store_async(there + (i * vectors + v) * 32 * 16,
-                        make_float4(four[0], four[1], four[2], four[3]), barrier);
+                        __builtin_bit_cast(float4, four_of(&all[i][to * values + v * 4])), barrier);
           }
         }
       }
@@ -82,12 +90,11 @@ class ClusterSum {
       for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
-          float4 four;
-          load_shared(four, place(sender) + (i * vectors + v) * 32 * 16);
-          kept[i][v * 4] += four.x;
-          kept[i][v * 4 + 1] += four.y;
-          kept[i][v * 4 + 2] += four.z;
-          kept[i][v * 4 + 3] += four.w;
+          float4 words;
+          load_shared(words, place(sender) + (i * vectors + v) * 32 * 16);
+          const Four four = __builtin_bit_cast(Four, words);
+#pragma unroll
+          for (int j = 0; j < 4; ++j) kept[i][v * 4 + j] += four.values[j];
         }
       }
     }

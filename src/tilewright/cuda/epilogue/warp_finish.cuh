@@ -308,6 +308,24 @@ class WarpFinish {
       finish_linear(words, accumulators, at, columns);
     }
   }
+
+  // The same of sums of whole numbers, which are stored as they are or finished as fp32.
+  template <int count>
+  __device__ __forceinline__ void operator()(Words& words, const int32_t (&accumulators)[count],
+                                             const WarpTile& at, const WarpColumns<Config>& columns,
+                                             const WarpRows<Config>& rows) const {
+    if constexpr (same<Output, int32_t>) {
+#pragma unroll
+      for (int q = 0; q < pairs; ++q) {
+        words[q] = word_of<Output>(accumulators[2 * q], accumulators[2 * q + 1]);
+      }
+    } else {
+      Sums sums;
+#pragma unroll
+      for (int i = 0; i < count; ++i) sums[i] = __int2float_rn(accumulators[i]);
+      (*this)(words, sums, at, columns, rows);
+    }
+  }
 };
 
 }  // namespace tilewright

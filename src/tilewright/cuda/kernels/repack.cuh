@@ -12,8 +12,8 @@
 //   copy        |abcd|efgh|ijk.|       whole: efgh, from cdef and ghij
 //
 // What lies outside of a row is never read. So chunks at its ends are copied element by element,
-// one a lane, and not chunk by chunk, whose elements would be waited for one after the other. Zeros
-// fill up the last chunk.
+// one or two a lane, and not chunk by chunk, whose elements would be waited for one after the
+// other. Zeros fill up the last chunk.
 #pragma once
 #include "layout/straddle.cuh"
 #include "parameters.cuh"
@@ -34,10 +34,10 @@ struct Repacking {
 template <class Element>
 class ShiftedPart {
   static constexpr int in_chunk = 16 / sizeof(Element), least_columns = 3 * in_chunk;
-  static_assert(least_columns <= 32, "a warp copies the ends of a row at once, and shorter rows");
+  static constexpr int turns = ceil_div(least_columns, 32);  // of a warp, at the ends of a row
 
   uint32_t both[8];
-  Element end;
+  Element ends[turns];
   int ahead;  // how many elements the row begins behind a multiple of 16 bytes
 
   // The chunks of the copy that are cut from chunks inside the row: `whole` of them behind `head`.
@@ -47,10 +47,10 @@ class ShiftedPart {
     return columns < least_columns ? 0 : inside - 2 * head();
   }
 
-  // The element of the ends that a lane copies.
-  __device__ __forceinline__ int end_of(int columns) const {
-    const int lane = threadIdx.x % 32;
-    return lane < head() * in_chunk ? lane : lane + whole(columns) * in_chunk;
+  // The element of the ends, or of a short row, that a lane copies in its turn.
+  __device__ __forceinline__ int end_of(int columns, int turn) const {
+    const int end = turn * 32 + threadIdx.x % 32;
+    return end < head() * in_chunk ? end : end + whole(columns) * in_chunk;
   }
 
  public:
@@ -65,7 +65,10 @@ class ShiftedPart {
       load_global(*reinterpret_cast<uint32_t (*)[4]>(both), source);
       load_global(*reinterpret_cast<uint32_t (*)[4]>(both + 4), source + head() * in_chunk);
     }
-    if (with_ends) end = row[min(end_of(columns), columns - 1)];
+    if (with_ends) {
+#pragma unroll
+      for (int i = 0; i < turns; ++i) ends[i] = row[min(end_of(columns, i), columns - 1)];
+    }
   }
 
   __device__ __forceinline__ void store(Element* copy, int columns, int chunk, bool with_ends) {
@@ -74,9 +77,12 @@ class ShiftedPart {
       straddle(words, both, ahead * static_cast<int>(sizeof(Element)));
       store_global(copy + chunk * in_chunk, words);
     }
-    const int element = end_of(columns);
-    if (with_ends && element < ceil_div(columns, in_chunk) * in_chunk) {
-      copy[element] = element < columns ? end : Element{};
+#pragma unroll
+    for (int i = 0; i < turns; ++i) {
+      const int element = end_of(columns, i);
+      if (with_ends && element < ceil_div(columns, in_chunk) * in_chunk) {
+        copy[element] = element < columns ? ends[i] : Element{};
+      }
     }
   }
 };

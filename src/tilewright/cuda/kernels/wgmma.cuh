@@ -1,5 +1,5 @@
-// Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a), bf16 or fp16
-// with fp32 accumulation.
+// Persistent, warp-specialized GEMM on Hopper's asynchronous tensor cores (sm_90a): bf16, fp16 and
+// fp8 with fp32 accumulation, int8 with int32.
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA. Up to three
 // consumer warpgroups multiply them with wgmma and write the results to out; each takes its own
@@ -68,7 +68,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   };
 
   wait_for_earlier_grids();
-  float accumulators[row_blocks][Config::tile_n / 2];
+  typename Config::Sum accumulators[row_blocks][Config::tile_n / 2];
   typename WarpLayout<Config>::Words words;
   WarpTile tile;
   auto begin = [&](uint32_t tile_index) {  // behind the first wgmmas
@@ -118,7 +118,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
         }
       };
       if constexpr (Config::split_k > 1) {
-        float sums[row_blocks][Config::out_columns / 2];
+        typename Config::Sum sums[row_blocks][Config::out_columns / 2];
         ClusterSum<Config>(storage, place.part).exchange(sums, accumulators);
         write(sums);
       } else {

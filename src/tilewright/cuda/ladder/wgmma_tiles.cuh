@@ -39,7 +39,7 @@ __device__ __forceinline__ void multiply(WgmmaAccumulators<Config>& accumulators
   const uint64_t b = B::descriptor(shared_address(slot.b));
 #pragma unroll
   for (int k16 = 0; k16 < Config::tile_k / 16; ++k16) {
-    Wgmma::mma(accumulators, a + k16 * A::k16_step, b + k16 * B::k16_step, accumulate || k16 > 0);
+    Wgmma::mma(accumulators, a + k16 * A::k_step, b + k16 * B::k_step, accumulate || k16 > 0);
   }
 }
 

@@ -1,5 +1,6 @@
-// The SMEM matrix descriptors of wgmma, for operands of 2-byte elements in rows of 128 bytes with
-// 128-byte swizzle, as TMA leaves them. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory
+// The SMEM matrix descriptors of wgmma, for operands in rows of 128 bytes with 128-byte swizzle, as
+// TMA leaves them: of 2-byte elements, which the figures show, or of 1-byte elements, which are
+// K-major. PTX ISA: "wgmma: matrix descriptor", "wgmma: shared memory
 // matrix layout".
 //
 // K-major: one row of 64 elements along k per m (or n). Eight rows are a swizzle atom, 1024 bytes.
@@ -20,7 +21,7 @@
 namespace tilewright {
 
 // One operand's tile in a slot of the ring, tile_mn long along m or n.
-template <bool mn_major_, int tile_mn_, int tile_k_>
+template <bool mn_major_, int tile_mn_, int tile_k_, int element_bytes = 2>
 struct WgmmaOperand {
   static constexpr bool mn_major = mn_major_;
   static constexpr int tile_mn = tile_mn_, tile_k = tile_k_;
@@ -30,10 +31,12 @@ struct WgmmaOperand {
   static constexpr int panel_bytes = tile_k * row_bytes;
   static constexpr int panels = ceil_div(tile_mn, panel_rows);
   static constexpr int bytes = mn_major ? panels * panel_bytes : tile_mn * row_bytes;
-  static_assert(tile_k * 2 == row_bytes, "a K-major row is one swizzle span");
+  static_assert(tile_k * element_bytes == row_bytes, "a K-major row is one swizzle span");
+  static_assert(!mn_major || element_bytes == 2, "wgmma reads other elements along k");
 
-  // Distances in descriptors, which count 16 bytes: to the next 16 of k, and to the next 64 of mn.
-  static constexpr uint32_t k16_step = (mn_major ? 16 * row_bytes : 32) / 16;
+  // Distances in descriptors, which count 16 bytes: to the next 32 bytes of k, and to the next 64
+  // of mn.
+  static constexpr uint32_t k_step = (mn_major ? 16 * row_bytes : 32) / 16;
   static constexpr uint32_t block_step = (mn_major ? panel_bytes : 64 * row_bytes) / 16;
 
   // The descriptor of a matrix that starts at `address`, which is aligned to an atom.

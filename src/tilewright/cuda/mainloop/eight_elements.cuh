@@ -102,6 +102,8 @@ __device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const I
     const int at = begins ? begin : end - 1;
     uint16_t half = 0;
     load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
+    // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0, and
+    // PTX's shl clamps the shift. Forms without that shift spill 8 to 92 bytes.
 #pragma unroll
     for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
   }

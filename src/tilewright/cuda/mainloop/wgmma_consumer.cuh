@@ -14,7 +14,8 @@ template <class Config>
 class Consumer {
   static constexpr int row_blocks = Config::row_blocks;
   static constexpr int values = Config::tile_n / 2;  // per lane and row block
-  using Accumulators = float[row_blocks][values];
+  using Sum = typename Config::Sum;
+  using Accumulators = Sum[row_blocks][values];
   using A = OperandA<Config>;
   using B = OperandB<Config>;
 
@@ -23,7 +24,7 @@ class Consumer {
   uint32_t a, b;  // low words of the descriptors of this warpgroup's operands in slot 0
 
   // One row block times the slot's tile of B.
-  __device__ __forceinline__ void multiply(float (&accumulators)[values], int row_block,
+  __device__ __forceinline__ void multiply(Sum (&accumulators)[values], int row_block,
                                            bool accumulate) const {
     const uint32_t slot = position.slot * (Config::stage_bytes / 16);
 #pragma unroll
@@ -31,13 +32,36 @@ class Consumer {
       const uint32_t a_span = a + slot + span * (A::bytes / 16) + row_block * A::block_step;
       const uint32_t b_span = b + slot + span * (B::bytes / 16);
 #pragma unroll
-      for (int k16 = 0; k16 < 4; ++k16) {
-        Wgmma::mma(accumulators, A::with_high_word(a_span + k16 * A::k16_step),
-                   B::with_high_word(b_span + k16 * B::k16_step),
-                   accumulate || span > 0 || k16 > 0);
+      for (int step = 0; step < 4; ++step) {  // of 32 bytes along k
+        Wgmma::mma(accumulators, A::with_high_word(a_span + step * A::k_step),
+                   B::with_high_word(b_span + step * B::k_step),
+                   accumulate || span > 0 || step > 0);
       }
     }
     wgmma_commit();
+  }
+
+  // One k-block, whose products are added to the sums by CUDA cores: those that tensor cores keep
+  // of fp8 lose bits. Its slot is released unless it is the `last`, as below. `during_first` runs
+  // during the first wgmmas. The other consumer multiplies while this one adds.
+  template <bool first, class During>
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
+                                          During during_first) {
+    pipeline.wait_full(position);
+#pragma unroll
+    for (int i = 0; i < row_blocks; ++i) {
+      wgmma_fence();
+      multiply(products, i, false);
+      if (i == 0) during_first();
+      wgmma_wait<0>();
+      wgmma_results(products);
+      if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
+#pragma unroll
+      for (int v = 0; v < values; ++v) {
+        sums[i][v] = first ? products[v] : __fadd_rn(sums[i][v], products[v]);
+      }
+      wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
+    }
   }
 
  public:
@@ -51,10 +75,21 @@ class Consumer {
   }
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
-  // group per row block. `during_first` runs during the first, which overwrite row block 0.
+  // group per row block, unless they are promoted. `during_first` runs during the first, which
+  // overwrite row block 0.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
+    if constexpr (Config::promotes) {
+      Sum products[values];
+      promote<true>(accumulators, products, k_blocks == 1, during_first);
+#pragma unroll 1
+      for (int k_block = 1; k_block < k_blocks; ++k_block) {
+        position.advance();
+        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
+      }
+      return;
+    }
     pipeline.wait_full(position);
     wgmma_fence();
     multiply(accumulators[0], 0, false);

@@ -35,10 +35,12 @@ struct PartialSums<0> {};
 template <class Config>
 struct Storage : Slots<Config>, PartialSums<Config::sum_bytes> {};
 
-// One span of an operand's tile: 64 elements along k.
+// One span of an operand's tile: 128 bytes along k.
 template <class Config>
-using OperandA = WgmmaOperand<Config::a_mn_major, Config::tile_m, 64>;
+using OperandA = WgmmaOperand<Config::a_mn_major, Config::tile_m, 128 / Config::input_bytes,
+                              Config::input_bytes>;
 template <class Config>
-using OperandB = WgmmaOperand<Config::b_mn_major, Config::tile_n, 64>;
+using OperandB = WgmmaOperand<Config::b_mn_major, Config::tile_n, 128 / Config::input_bytes,
+                              Config::input_bytes>;
 
 }  // namespace tilewright

@@ -89,12 +89,12 @@ class WgmmaChain {
     if constexpr (Config::a_in_registers) {
       return (registers[step]);
     } else {
-      return A::with_high_word(a + step * A::k16_step);
+      return A::with_high_word(a + step * A::k_step);
     }
   }
 
   __device__ __forceinline__ void multiply(int step) {
-    Wgmma::mma(sums, operand_a(step), B::with_high_word(b + step * B::k16_step), 1);
+    Wgmma::mma(sums, operand_a(step), B::with_high_word(b + step * B::k_step), 1);
   }
 };
 

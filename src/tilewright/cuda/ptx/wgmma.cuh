@@ -30,4 +30,10 @@ __device__ __forceinline__ void wgmma_results(float (&accumulators)[count]) {
   for (int i = 0; i < count; ++i) asm volatile("" : "+f"(accumulators[i]) : : "memory");
 }
 
+template <int count>
+__device__ __forceinline__ void wgmma_results(int (&accumulators)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) asm volatile("" : "+r"(accumulators[i]) : : "memory");
+}
+
 }  // namespace tilewright
