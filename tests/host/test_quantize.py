@@ -7,7 +7,7 @@ import pytest
 import tilewright as tw
 from tilewright.backends.absent import AbsentGpu
 from tilewright.dtypes import bf16, fp16, fp32, int8
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.hardware import A100
 from tilewright.kernels.quantize import LONGEST_ROW, config_of, constants_of
 from tilewright.operand import HOST, Operand, contiguous_strides
@@ -83,6 +83,12 @@ def test_fp8_of_an_older_gpu():
     backend = AbsentGpu(A100)
     with pytest.raises(UnsupportedError, match="dtype=fp8_e5m2 needs the conversions of sm_89 or later, and A100"):
         tw.quantize(X, "fp8_e5m2", backend=backend)
+
+
+def test_what_takes_the_emulator_too_long(monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "0.001")
+    with pytest.raises(UnavailableError, match="quantizing 1800 elements would take the emulator about"):
+        tw.quantize(X, "fp8_e4m3", block="128x128", saturate=False, backend="emulator")
 
 
 def test_more_batch_dimensions_than_can_be_walked():

@@ -32,6 +32,9 @@ PACES: dict[Unit, Pace] = {
 STORED_PER_SECOND = 5e6
 """The elements of out that are stored in a second, padding included."""
 
+QUANTIZED_PER_SECOND = 1e6
+"""The elements that a launch of `quantize` reads in a second."""
+
 EMULATOR_LIMIT_SECONDS = 120.0
 EMULATOR_LIMIT_VARIABLE = "TILEWRIGHT_EMULATOR_SECONDS"
 """The longest emulation that is not refused, and the environment variable that overrides it."""
@@ -42,6 +45,15 @@ def refuse_long_emulation(kernel: Kernel, config: Any, problem: Problem, hardwar
     seconds = emulation_seconds(kernel, config, problem, hardware)
     if seconds > emulation_limit():
         raise UnavailableError(long_emulation(str(problem), seconds, "use a GPU or a smaller product"))
+
+
+def refuse_long_quantization(elements: int, launches: int) -> None:
+    """Raise RuntimeError for a quantization that would keep the emulator busy beyond the limit."""
+    seconds = elements * launches / QUANTIZED_PER_SECOND
+    if seconds > emulation_limit():
+        raise UnavailableError(
+            long_emulation(f"quantizing {elements} elements", seconds, "use a GPU or a smaller array")
+        )
 
 
 def emulation_seconds(kernel: Kernel, config: Any, problem: Problem, hardware: Hardware) -> float:

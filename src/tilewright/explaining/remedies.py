@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tilewright.dtypes import DType, bf16, fp32
+from tilewright.dtypes import DType, bf16, fp8_e4m3, fp16, fp32
 from tilewright.errors import TilewrightError
 from tilewright.explaining.explanation import Remedy
 from tilewright.hardware import Hardware
@@ -64,7 +64,8 @@ def _changes(problem: Problem) -> Iterator[tuple[str, Problem, float]]:
     aligned = {name: _aligned(problem, name) for name in ("a", "b", "out")}
     apart = {name: matrix for name, matrix in aligned.items() if matrix != getattr(problem, name)}
     if apart:
-        names = " and ".join(apart)
+        *first, last = apart
+        names = f"{', '.join(first)} and {last}" if first else last
         yield f"begin the rows of {names} on multiples of {LINE_BYTES} bytes", problem.with_operands(apart), 1
     for wanted in (8, 64):
         if problem.k % wanted:
@@ -73,8 +74,11 @@ def _changes(problem: Problem) -> Iterator[tuple[str, Problem, float]]:
     for layout in ("nt", "nn", "tn", "tt"):
         if layout != problem.layout:
             yield f"store a and b in layout {layout}", _repacked(problem, layout), 1
-    if problem.a.dtype is fp32 and problem.epilogue.expression is None:
-        yield "give a and b in bf16", _repacked(problem, dtype=bf16), 1
+    if problem.epilogue.expression is None:
+        if problem.a.dtype is fp32:
+            yield "give a and b in bf16, which rounds them", _repacked(problem, dtype=bf16), 1
+        elif problem.a.dtype in (bf16, fp16):
+            yield "give a and b in fp8_e4m3 and layout nt, which rounds them", _repacked(problem, "nt", fp8_e4m3), 1
     if problem.out.dtype is fp32 and problem.a.dtype is not fp32:
         out = problem.out._replace(dtype=problem.a.dtype)
         yield f"take the result in {problem.a.dtype}", problem._replace(out=out), 1

@@ -12,8 +12,8 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, values_of
 from tilewright.kernels.mma import MmaConfig, MmaConstants
 from tilewright.kernels.simt import SimtConfig, SimtConstants
-from tilewright.kernels.wgmma import WgmmaConstants
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma_constants import WgmmaConstants
 from tilewright.problem import Matrix, Problem
 
 _ELEMENTS = {"bf16": "cutlass::bfloat16_t", "fp16": "cutlass::half_t", "fp32": "float"}

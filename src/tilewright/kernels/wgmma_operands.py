@@ -3,6 +3,7 @@
 from math import gcd
 from typing import NamedTuple
 
+from tilewright.dtypes import FP8
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal
@@ -137,3 +138,8 @@ def multiple_n(problem: Problem) -> int:
     if problem.columns == problem.n:
         return 8
     return 128 if problem.epilogue.is_stacked and operands_of(problem).mn_major[1] else 16
+
+
+def promotes(problem: Problem) -> bool:
+    """Whether sums leave the tensor cores after every 128 of k: those of fp8, which lose bits there."""
+    return problem.a.dtype in FP8 and not problem.fast_accumulation

@@ -30,8 +30,13 @@ class Quantizer:
         self._order = (0, 1, 2, 3, 4)
         if exchanged:
             self._order = (0, 3, 4, 1, 2) if question.by_line else (0, 3, 2, 1, 4)
+        taken = launches(question, backend.hardware, config)
+        if backend.name == "emulator":
+            from tilewright.backends.emulation_limit import refuse_long_quantization
+
+            refuse_long_quantization(question.batch_count * question.rows * question.columns, len(taken))
         self._executables = []
-        for launch in launches(question, backend.hardware, config):
+        for launch in taken:
             compiled = in_memory(launch.source, backend.hardware.arch)
             if compiled is None or not backend.has_loaded(compiled):
                 if is_capturing():

@@ -6,20 +6,16 @@
 // makes scales of them. A tile is 128 x 128, or has rows of x as a whole; where a scale is for more
 // than a tile, a launch ahead leaves the largest magnitudes in a workspace.
 //
-// Codes go through SMEM, from which both x's and those of x transposed are stored 16 bytes at a
-// time. A row of the tile is 32 words; a thread that stores 16 rows of 4 columns reads 16 of these,
-// and neighboring lanes have the next 16 rows, so that they store whole lines. The words are
-// swizzled, so that these lanes read different banks:
-//
-//   word of row r and columns 4c to 4c + 3, at 32 r + (c ^ 4 (r / 16 % 8))
+// Codes go through SMEM, from which both x's and those of x transposed are stored.
 //
 // A code is x * (1 / scale), two roundings in fp32, rounded to the nearest: within half a unit of
 // the code and 2^-22 of x / scale, and within half a unit if the scale is a power of two.
 #pragma once
+#include "epilogue/code_tile.cuh"
 #include "layout/piece.cuh"
+#include "mainloop/chunk_loads.cuh"
 #include "mainloop/magnitudes.cuh"
 #include "parameters.cuh"
-#include "ptx/global_memory.cuh"
 #include "ptx/grid_dependency.cuh"
 #include "ptx/narrow.cuh"
 #include "ptx/shared_memory.cuh"
@@ -57,13 +53,14 @@ template <class Config>
 class QuantizeTile {
   using Input = typename Config::Input;
   using Magnitude = Magnitudes<Input>;
+  using Chunk = ChunkLoads<Input, Config::load_bytes>;
   static constexpr int threads = Config::threads, warps = threads / 32;
   static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n;
   static constexpr int in_chunk = 16 / sizeof(Input), quads = in_chunk / 4;
   static constexpr int across = tile_n / in_chunk;          // chunks of a row
   static constexpr int chunks = tile_m * across / threads;  // of a thread
-  static constexpr int rows_apart =
-      threads / across;  // of a thread's chunks; 0: they share one row
+  // Rows between those of a thread's chunks; 0: they share one row.
+  static constexpr int rows_apart = threads / across;
   static constexpr int own_rows = rows_apart ? chunks : 1;
   static constexpr int row_lanes = minimum(across, 32);
   static constexpr int row_warps = maximum(minimum(across, threads) / 32, 1);
@@ -75,8 +72,7 @@ class QuantizeTile {
   static_assert(threads % across == 0 || (tile_m == 1 && across % threads == 0), "and so do rows");
   static_assert(across % 32 == 0 || 32 % across == 0,
                 "a warp has whole rows, or a row whole warps");
-  static_assert(!Config::transposed || (tile_m == 128 && tile_n == 128 && 16 % rows_apart == 0),
-                "swizzled for such tiles");
+  static_assert(!Config::transposed || 16 % rows_apart == 0, "a chunk's 16 rows are known");
 
   // What belongs to columns is in planes: of a chunk of 8, four in one and four in the other. Eight
   // neighboring lanes then have 128 neighboring bytes, and both planes differ in their banks.
@@ -107,11 +103,6 @@ class QuantizeTile {
   static __device__ __forceinline__ int column_of(int i) {
     return ((rows_apart ? 0 : i * threads) + threadIdx.x % across) * in_chunk;
   }
-  // `sixteenth`: which 16 rows of the tile the row belongs to.
-  static __device__ __forceinline__ uint32_t swizzled(uint32_t row, uint32_t column,
-                                                      uint32_t sixteenth) {
-    return row * tile_n + (Config::transposed ? column ^ sixteenth * 16 : column);
-  }
   static __device__ __forceinline__ uint32_t in_planes(uint32_t column) {
     return column / in_chunk * 4 + column % 4 + column % in_chunk / 4 * plane;
   }
@@ -137,39 +128,6 @@ class QuantizeTile {
                                             int column) const {
     const int64_t ahead = Config::batched ? batch_offset(parameters, matrix, batch) : 0;
     return ahead + row * matrix.row_stride + column * matrix.column_stride;
-  }
-
-  __device__ __forceinline__ void load_whole(int i, const Input* chunk) {
-    constexpr int length = Config::load_bytes / sizeof(Input);  // elements of a load
-    const int64_t stride = Config::unit_stride ? 1 : parameters.a.column_stride;
-    if constexpr (Config::load_bytes == 16) {
-      load_global(words[i], chunk);
-    } else if constexpr (sizeof(Input) == 2 && length == 1) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const uint32_t low = chunk[2 * j * stride].bits, high = chunk[(2 * j + 1) * stride].bits;
-        words[i][j] = low | high << 16;
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < in_chunk; j += length) {
-        copy_piece<Config::load_bytes>(&words[i][j * sizeof(Input) / 4], chunk + j * stride);
-      }
-    }
-  }
-
-  // The first `inside` elements of a chunk; zeros behind them.
-  __device__ __forceinline__ void load_part(int i, const Input* chunk, int inside) {
-    const int64_t stride = Config::unit_stride ? 1 : parameters.a.column_stride;
-#pragma unroll
-    for (int j = 0; j < in_chunk; ++j) {
-      if (j >= inside) break;
-      if constexpr (sizeof(Input) == 4) {
-        words[i][j] = __float_as_uint(chunk[j * stride]);
-      } else {
-        words[i][j / 2] |= static_cast<uint32_t>(chunk[j * stride].bits) << j % 2 * 16;
-      }
-    }
   }
 
   // The largest magnitudes of what the thread has, and of all that; `finite`: Inf does not count.
@@ -373,68 +331,28 @@ class QuantizeTile {
             value(i, 4 * j) * factors[j].x, value(i, 4 * j + 1) * factors[j].y,
             value(i, 4 * j + 2) * factors[j].z, value(i, 4 * j + 3) * factors[j].w);
       }
-      const uint32_t at = swizzled(row_of(i), column_of(i), i * rows_apart / 16);
+      const uint32_t at = CodeTile<Config>::place(row_of(i), column_of(i), i * rows_apart / 16);
       copy_piece<4 * quads>(&shared.codes[at], codes);
     }
   }
 
+  // Where the tile's codes begin in a matrix.
+  __device__ __forceinline__ uint8_t* codes_at(const MatrixParameters& matrix, int row,
+                                               int column) const {
+    return static_cast<uint8_t*>(matrix.pointer) + offset(matrix, row, column);
+  }
+
   __device__ __forceinline__ void store_rows() const {
-    constexpr int bytes = Config::direct_bytes, pieces = tile_n / bytes;
-    uint8_t* const codes = static_cast<uint8_t*>(parameters.codes.pointer) +
-                           offset(parameters.codes, first_row(), first_column());
-    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
-#pragma unroll(minimum(tile_m* pieces / threads, 8))
-    for (uint32_t piece = threadIdx.x; piece < tile_m * pieces; piece += threads) {
-      const int row = piece / pieces, column = piece % pieces * bytes;
-      if (row < rows && column < columns) {
-        copy_piece<bytes>(codes + row * parameters.codes.row_stride + column,
-                          &storage().codes[swizzled(row, column, piece / pieces / 16)]);
-      }
-    }
+    uint8_t* const codes = codes_at(parameters.codes, first_row(), first_column());
+    CodeTile<Config>::store_rows(storage().codes, codes, parameters.codes.row_stride,
+                                 parameters.m - first_row(), parameters.n - first_column());
   }
 
   __device__ __forceinline__ void store_columns() const {
-    constexpr int bytes = Config::transposed_bytes, blocks = tile_m / 16;
     const MatrixParameters& matrix = parameters.transposed_codes;
-    uint8_t* const codes =
-        static_cast<uint8_t*>(matrix.pointer) + offset(matrix, first_column(), first_row());
-    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
-    for (uint32_t part = threadIdx.x; part < blocks * tile_n / 4; part += threads) {
-      const int row = part % blocks * 16, column = part / blocks * 4;
-      uint32_t lines[4][4];  // 16 rows of each of the 4 columns
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        uint32_t four[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const uint32_t at = swizzled(row + 4 * i + j, column, part % blocks);
-          copy_piece<4>(&four[j], &storage().codes[at]);
-        }
-        const uint32_t low_01 = __byte_perm(four[0], four[1], 0x5140);
-        const uint32_t low_23 = __byte_perm(four[2], four[3], 0x5140);
-        const uint32_t high_01 = __byte_perm(four[0], four[1], 0x7362);
-        const uint32_t high_23 = __byte_perm(four[2], four[3], 0x7362);
-        lines[0][i] = __byte_perm(low_01, low_23, 0x5410);
-        lines[1][i] = __byte_perm(low_01, low_23, 0x7632);
-        lines[2][i] = __byte_perm(high_01, high_23, 0x5410);
-        lines[3][i] = __byte_perm(high_01, high_23, 0x7632);
-      }
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        if (column + j >= columns) break;
-        uint8_t* const line = codes + (column + j) * matrix.row_stride + row;
-#pragma unroll
-        for (int at = 0; at < 16; at += bytes) {
-          if (row + at >= rows) break;
-          if constexpr (bytes >= 4) {
-            copy_piece<bytes>(line + at, &lines[j][at / 4]);
-          } else {
-            const uint32_t piece = lines[j][at / 4] >> at % 4 * 8;
-            copy_piece<bytes>(line + at, &piece);
-          }
-        }
-      }
-    }
+    uint8_t* const codes = codes_at(matrix, first_column(), first_row());
+    CodeTile<Config>::store_columns(storage().codes, codes, matrix.row_stride,
+                                    parameters.m - first_row(), parameters.n - first_column());
   }
 
  public:
@@ -458,7 +376,8 @@ class QuantizeTile {
     if (rows >= tile_m && columns >= tile_n) {
 #pragma unroll
       for (int i = 0; i < chunks; ++i) {
-        load_whole(i, x + row_of(i) * row_stride + column_of(i) * column_stride);
+        Chunk::load(words[i], x + row_of(i) * row_stride + column_of(i) * column_stride,
+                    column_stride);
       }
       return;
     }
@@ -470,9 +389,9 @@ class QuantizeTile {
       if (row >= rows || column >= columns) continue;
       const Input* const chunk = x + row * row_stride + column * column_stride;
       if (columns - column >= in_chunk) {
-        load_whole(i, chunk);
+        Chunk::load(words[i], chunk, column_stride);
       } else {
-        load_part(i, chunk, columns - column);
+        Chunk::load_part(words[i], chunk, column_stride, columns - column);
       }
     }
   }

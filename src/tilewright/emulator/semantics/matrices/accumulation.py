@@ -9,13 +9,15 @@ steps, the bits and special values; the machine code that ptxas 13.0 writes for 
 made of others.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.semantics.scalars import f2, f4, f8, narrow_to_odd, u4, u8
+from tilewright.emulator.semantics.scalars import Values, f2, f4, f8, narrow_to_odd, u4, u8
 from tilewright.errors import ArgumentValueError
 
 Arithmetic = Literal["exact", "hardware"]
@@ -24,7 +26,7 @@ MODES: tuple[Arithmetic, ...] = get_args(Arithmetic)
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
-Exponents = npt.NDArray[np.int32]
+Exponents = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,26 +150,53 @@ def _step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -> Float
 def _finite_step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -> Float32:
     exponents_a = _exponents(factors.a, factors.a_type, _BELOW_ALL)
     exponents_b = _exponents(factors.b, factors.b_type, _BELOW_ALL)
+    of_a, of_b = factors.a.astype(f8), factors.b.astype(f8)
     largest = _exponents(c, accumulator, ZERO_EXPONENT)
-    for of_a, of_b in zip(exponents_a, exponents_b, strict=True):
-        np.maximum(largest, of_a + of_b, out=largest)
-    # All of this is exact in float64: products have 22 bits, and the cut terms are integers below 2^28.
-    scale = np.ldexp(1.0, adder.fraction_bits - largest)
-    total = 0.0 + np.trunc(c * scale)  # a sum of zeros is +0
-    for a, b in zip(factors.a.astype(f8), factors.b.astype(f8), strict=True):
-        product = np.multiply(a, b)
-        total += np.trunc(product * scale)
-    total /= scale
+    total = np.empty(c.shape)
+    for part in _parts(c.shape):
+        # a of one tile, CTA or row may serve all of them
+        x, y, u, v = (_part(values, part) for values in (exponents_a, exponents_b, of_a, of_b))
+        top, scaled = largest[part], c[part].astype(f8)
+        term = np.empty_like(top)
+        for k in range(len(x)):
+            np.maximum(top, np.add(x[k], y[k], out=term), out=top)
+        # All of this is exact in float64: products have 22 bits, and the cut terms are integers below 2^28.
+        scale = np.ldexp(1.0, adder.fraction_bits - top.astype(np.int32))
+        scaled *= scale
+        added = 0.0 + np.trunc(scaled)  # a sum of zeros is +0
+        for k in range(len(u)):
+            np.multiply(u[k], v[k], out=scaled)
+            np.multiply(scaled, scale, out=scaled)
+            added += np.trunc(scaled, out=scaled)
+        total[part] = added / scale
     if accumulator == "f16":
         return _as("f16", narrow_to_odd(total))
     return _cut(total, adder.sum_bits)
+
+
+_PART = 1 << 15
+"""The elements of a result that are summed together, for the sake of the CPU's caches."""
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Slices of an array's second axis, or its first if it has only matrices, of about _PART elements together."""
+    axis = min(1, len(shape) - 2)
+    each = max(_PART * shape[axis] // max(prod(shape), 1), 1)
+    for start in range(0, shape[axis], each):
+        yield (slice(None),) * axis + (slice(start, start + each),)
+
+
+def _part(values: Values, part: tuple[slice, ...]) -> Values:
+    """The part of factors, which have k first; an axis of one serves all parts."""
+    axis = len(part)
+    return values if values.shape[axis] == 1 else values[:, *part]
 
 
 def _exponents(values: Float32, kind: str, of_zero: int) -> Exponents:
     """The exponents of significands from 1 to 2, or less for subnormals of the type."""
     _, exponents = np.frexp(values)
     least = np.maximum(exponents - 1, _LEAST_EXPONENTS[kind])
-    return np.where(values == 0, np.int32(of_zero), least).astype(np.int32)
+    return np.where(values == 0, of_zero, least).astype(np.int16)
 
 
 def _cut(values: Float64, bits: int) -> Float32:
