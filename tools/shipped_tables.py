@@ -25,7 +25,6 @@ from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.measure.statistics import paired_ratio  # noqa: E402
 from tilewright.planner.tuned import label  # noqa: E402
 from tilewright.planner.tuned_table import Entry, Key, Table, decode, encode, kernels_digest  # noqa: E402
-from tilewright.planner.tuning.candidates import tunable  # noqa: E402
 
 TABLES = ROOT / "src" / "tilewright" / "planner" / "tables"
 GAIN = 0.005
@@ -42,7 +41,7 @@ def entries(record: dict[str, Any], hardware: Hardware) -> Iterator[Entry]:
         if paired_ratio(tuned, untuned).low < 1 + GAIN:
             continue
         shape = Shape(*(product[name] for name in ("m", "n", "k", "dtype", "layout")))
-        problem = tunable(problem_of(shape, bias=False, activation=None), hardware)
+        problem = problem_of(shape, bias=False, activation=None)
         (choice,) = (each for each in product["contenders"] if each["contender"] == TilewrightTuned.name)
         yield Entry(
             Key.of(problem),

@@ -49,7 +49,7 @@ PRODUCTS = {
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_a_product_is_tuned_with_right_results(gpu, name):
-    problem = candidates.tunable(PRODUCTS[name], gpu.hardware)
+    problem = PRODUCTS[name]
     with GpuStand(problem, gpu) as stand, CompilerPool() as pool:
         found = tune(problem, stand, pool, settings=QUICK)
         first = candidates.untuned(problem, gpu.hardware)

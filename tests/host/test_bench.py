@@ -454,7 +454,7 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         planned.append((kernel, config))
         return SimpleNamespace(accumulator=fp32)
 
-    doubles = {"tune": tune, "plan": plan, "backend": lambda device: None, "tunable": lambda problem, hardware: problem}
+    doubles = {"tune": tune, "plan": plan, "backend": lambda device: None}
     for name, double in doubles.items():
         monkeypatch.setattr(contenders, name, double)
     for name in ("CompilerPool", "GpuStand"):

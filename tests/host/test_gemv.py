@@ -15,7 +15,6 @@ from tilewright.hardware import A100, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
-from tilewright.planner import tuned
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.copies import Copied
 from tilewright.planner.family import Family
@@ -41,15 +40,6 @@ def test_the_model_decides_between_it_and_the_next_kernel():
     assert choose(product(16, 12288, 4096), H200).kernel is KERNELS["wgmma"]
     invariant = product(1, 2048, 7168)._replace(batch_invariant=True)
     assert choose(invariant, H200).kernel is KERNELS["wgmma"]
-
-
-def test_a_config_that_was_measured_without_copies_does_not_lead_to_copies(monkeypatch):
-    wgmma = KERNELS["wgmma"]
-    tuned_for = {"wgmma": lambda problem: (wgmma.best(problem, H200), "tuned for 16 rows")}
-    monkeypatch.setattr(tuned, "best", lambda problem, _, kernel: tuned_for.get(kernel, lambda _: None)(problem))
-    odd = product(16, 28672, 8191)
-    assert choose(product(16, 28672, 8192), H200).kernel is wgmma
-    assert choose(odd, H200).kernel is GEMV
 
 
 def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():

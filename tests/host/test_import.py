@@ -10,7 +10,10 @@ HEAVY = {"cuda", "torch", "cupy", "jax", "ml_dtypes", "numpy", "tilewright.emula
 
 
 def modules_after(statement):
-    code = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    """What a statement loads: without what every process of the environment has, such as cuda by cuda-bindings 12.9."""
+    code = (
+        f"import json, sys\nfirst = {{*sys.modules}}\n{statement}\nprint(json.dumps(sorted({{*sys.modules}} - first)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(json.loads(done.stdout.splitlines()[-1]))
 

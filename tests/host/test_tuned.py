@@ -21,7 +21,7 @@ from tilewright.jit.cache import default_cache
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner import tuned
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import asked, choose
 from tilewright.planner.tuned import Store
 from tilewright.planner.tuned_table import Entry, Key, Table, bucket, decode, encode, kernels_digest
 from tilewright.problem import Epilogue, Matrix, Problem
@@ -152,6 +152,30 @@ def test_an_entry_for_other_rows_counts_where_the_model_does_not_see_much_better
         expected = wgmma.is_near_best(config, near, H200)
         assert expected == (config is good)
         assert (choose(near, H200).config == config) == expected
+
+
+ODD = product(16, 4096, 1001)
+"""Its a and b have rows that TMA cannot address."""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "copies"), [("gemv", ()), ("wgmma", ("a", "b")), ("mma", ())], ids=["gemv", "copies", "mma"]
+)
+def test_what_was_measured_of_a_product_that_may_be_copied_decides_about_the_kernel_too(folder, kernel, copies):
+    (taken,) = (taken for each, taken in asked(ODD, H200) if each.name == kernel)
+    config = KERNELS[kernel].candidates(taken.problem, H200, 2)[-1]
+    tuned.store("H200-132").add([entry(ODD, config, kernel=kernel)])
+    found = choose(ODD, H200)
+    assert (found.kernel.name, found.config, found.tuned, found.copied.copies) == (kernel, config, True, copies)
+    assert "; tuned for 16 rows" in found.reason
+
+
+def test_what_was_measured_without_copies_leads_to_none(folder):
+    even = product(16, 4096, 1024)
+    untuned, config = choose(ODD, H200), KERNELS["wgmma"].best(even, H200)
+    tuned.store("H200-132").add([entry(even, config), entry(product(16, 4096, 1001, pad=23), config)])
+    assert choose(even, H200).kernel is KERNELS["wgmma"]
+    assert choose(ODD, H200) == untuned
 
 
 def test_tables_count_in_the_order_user_search_path_package(folder, monkeypatch, tmp_path):

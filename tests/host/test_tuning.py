@@ -17,8 +17,9 @@ from tilewright.jit.compile import CompilationError, nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Protocol, Sample, Work
+from tilewright.planner.tuned_table import Key
 from tilewright.planner.tuning import Settings, tune
-from tilewright.planner.tuning.candidates import ranked, tunable, untuned, variants
+from tilewright.planner.tuning.candidates import ranked, untuned, variants
 from tilewright.planner.tuning.stand import Stand
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -203,7 +204,7 @@ class LastElement:
 @pytest.mark.parametrize("name", SMALL)
 def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
     backend = EmulatedBackend()
-    problem = tunable(SMALL[name], backend.hardware)
+    problem = SMALL[name]
     candidate = untuned(problem, backend.hardware)
     compiled = build(candidate.source, backend.hardware.arch)
     with Stand(problem, backend, sets=2) as stand:
@@ -212,6 +213,26 @@ def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
         for value in (1e4, np.nan):
             stand._memory = LastElement(backend.memory, np.array([value], problem.out.dtype.numpy_dtype))
             assert "untuned choice" in stand.fault(candidate, compiled)
+
+
+def test_of_a_product_that_may_be_copied_all_ways_are_measured_as_plans_run_them():
+    backend = EmulatedBackend()
+    problem = product(16, 48, 75, fp16)
+    candidates = {each.kernel.name: each for each in ranked(untuned(problem, H200), problem, H200, 30)}
+    assert {name: each.copied and each.copied.copies for name, each in candidates.items()} == {
+        "gemv": (), "wgmma": ("a", "b"), "mma": ()
+    }  # fmt: skip
+    with Stand(problem, backend) as stand:
+        for candidate in candidates.values():
+            assert stand.fault(candidate, build(candidate.source, backend.hardware.arch)) == ""
+    copying = candidates["wgmma"]
+    others = list(variants(copying, problem, H200))
+    assert others
+    assert all(each.copied == copying.copied for each in others)
+    kept = tune(
+        problem, PretendedStand(lambda config: 1 + 9 * (config != copying.config)), InstantPool(), settings=SETTINGS
+    )
+    assert (kept.entry.key, kept.entry.kernel) == (Key.of(problem), "wgmma")
 
 
 def test_a_stand_has_room_for_the_sums_of_groups():

@@ -23,7 +23,6 @@ from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.planner.choose import choose
 from tilewright.planner.tuning import tune
-from tilewright.planner.tuning.candidates import tunable
 from tilewright.planner.tuning.stand import GpuStand
 
 OURS = "tilewright"
@@ -79,9 +78,8 @@ class TilewrightTuned(Contender):
         """Tune, and plan for the first set. The choice is a kernel's name and the fields of its Config."""
         if choice is None:
             try:
-                problem = tunable(inputs.problem, inputs.hardware)
-                with CompilerPool() as pool, GpuStand(problem, backend(inputs.device)) as stand:
-                    found = tune(problem, stand, pool).entry
+                with CompilerPool() as pool, GpuStand(inputs.problem, backend(inputs.device)) as stand:
+                    found = tune(inputs.problem, stand, pool).entry
             except NotImplementedError as refusal:
                 raise Absent(str(refusal)) from None
             choice = {"kernel": found.kernel, "config": dict(found.config)}

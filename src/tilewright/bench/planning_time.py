@@ -102,14 +102,18 @@ def _with_next(call: Callable[[int], Any], numbers: range) -> Callable[[], Any]:
     return lambda: call(next(upcoming))
 
 
-def in_a_row(product: Product) -> dict[str, float]:
-    """The median and the 99th percentile in us over one matmul of each number of rows, in random order."""
+def in_a_row(product: Product) -> dict[str, Any]:
+    """The median and the 99th percentile in us over one matmul of each number of rows, in random order.
+
+    medians: those of a thousand calls after the other, which do not grow.
+    """
     times = []
     for rows in np.random.default_rng(0).permutation(ROWS).tolist():
         start = perf_counter()
         product.matmul(rows)
         times.append((perf_counter() - start) * 1e6)
-    return {"median": float(np.median(times)), "percentile_99": float(np.percentile(times, 99))}
+    medians = [float(np.median(times[start : start + 1000])) for start in range(0, len(times), 1000)]
+    return {"median": float(np.median(times)), "percentile_99": float(np.percentile(times, 99)), "medians": medians}
 
 
 def main() -> None:
@@ -123,7 +127,8 @@ def main() -> None:
     found = {kernel: in_a_row(product) for kernel, product in products.items()}
     for kernel, each in found.items():
         print("{median:7.2f} us, 99th percentile {percentile_99:.2f}".format(**each), end="  ")
-        print(f"matmul of {len(ROWS):,} new m in a row, {kernel}")
+        print(f"matmul of {len(ROWS):,} new m in a row, {kernel}; medians of each thousand:")
+        print(*(f"{median:.1f}" for median in each["medians"]))
     times = measure(calls(products), chosen.samples, CALLS, torch)
     report("planning_time", chosen, times, torch, {"in_a_row": found})
 

@@ -1,15 +1,12 @@
 """The planner's way to a kernel, in sentences."""
 
-from collections.abc import Iterator
 from math import inf
 from typing import Any
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Kernel
-from tilewright.kernels.registry import considered
 from tilewright.planner.choose import Choice
-from tilewright.planner.copies import Copied, copied
+from tilewright.planner.choose import asked as asked_kernels
 from tilewright.problem import Problem
 
 THIN, DEEP = 64, 4
@@ -20,22 +17,13 @@ EVERY = 10_000
 """More Configs than any kernel offers."""
 
 
-def offers(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:
-    """The kernels that the planner asks, in its order, and the problem as each takes it; None if it does not."""
-    for kernel in considered(problem):
-        taken = copied(problem, kernel, hardware)
-        yield kernel, taken
-        if taken is not None and (problem.batch_invariant or not (taken.copies or kernel.contends)):
-            return
-
-
 def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) -> tuple[str, ...]:
     """The branches that led to a choice; asked: whether kernel= or config= named it."""
     if asked:
         return choice.reason, _tree(problem)
     unit = "CUDA cores, which multiply in IEEE arithmetic" if problem.a.dtype is fp32 else "tensor cores"
     steps = [f"{problem.a.dtype} takes {unit}"]
-    for kernel, taken in offers(problem, hardware):
+    for kernel, taken in asked_kernels(problem, hardware):
         if taken is None:
             steps.append(f"{kernel.name} does not take it: {kernel.refuses(problem, hardware)}")
         elif kernel is choice.kernel:

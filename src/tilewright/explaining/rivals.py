@@ -2,12 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from tilewright.explaining.decision import offers
 from tilewright.explaining.explanation import Rival
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.model.prediction import Breakdown, Power
-from tilewright.planner.choose import Choice
+from tilewright.planner.choose import Choice, asked
 from tilewright.planner.copies import Copied
 from tilewright.problem import Problem
 
@@ -31,7 +30,7 @@ def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) 
     if chosen is None:
         return ()
     others = {choice.kernel.name: (choice.kernel, choice.copied)}
-    others |= {kernel.name: (kernel, taken) for kernel, taken in offers(problem, hardware) if taken is not None}
+    others |= {kernel.name: (kernel, taken) for kernel, taken in asked(problem, hardware) if taken is not None}
     ranked = [
         _ranked(kernel, config, taken, hardware)
         for kernel, taken in others.values()

@@ -79,8 +79,8 @@ def choose(
 
     Kernels are considered in order of preference, and the first that takes the problem is chosen. If one before it
     would take it with copies of operands, or contends, the model decides between them, unless the problem is
-    batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured without
-    copies is not left to the model. quiet: log no warning. Raises ValueError if the override does not exist or does not
+    batch-invariant: then no number of rows and no layout of a leads to another kernel. What was measured is not left to
+    the model. quiet: log no warning. Raises ValueError if the override does not exist or does not
     fit, and NotImplementedError if no kernel takes the problem.
     """
     if kernel != "auto":
@@ -92,18 +92,14 @@ def choose(
         return _forced(problem, hardware, name, config, named=False)
     offers: list[Choice] = []
     refusals: list[str] = []
-    for candidate in considered(problem):
-        copies = copied(problem, candidate, hardware)
+    for candidate, copies in asked(problem, hardware):
         if copies is not None:
-            offers.append(_offer(candidate, copies, hardware, refusals, measured))
-            # another kernel would add in another order
-            if problem.batch_invariant or not (copies.copies or candidate.contends):
-                break
+            offers.append(_offer(candidate, problem, copies, hardware, refusals, measured))
         if refusal := candidate.refuses(problem, hardware):
             refusals.append(f"{candidate.name} does not take it: {refusal}")
     if not offers:
         raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
-    best = next((offer for offer in offers if offer.tuned and not offer.copied.copies), None)
+    best = next((offer for offer in offers if offer.tuned), None)
     if best is None:
         rows = problem.m if problem.n <= FEW_ROWS else standing_for(problem.m)
         best = min(offers, key=lambda offer: offer.seconds(hardware, rows)) if len(offers) > 1 else offers[0]
@@ -118,18 +114,21 @@ def choose(
     return best._replace(compared=bool(copying) and len(offers) > 1)
 
 
-def takers(problem: Problem, hardware: Hardware) -> Iterator[Kernel]:
-    """The kernels among which `choose` decides if all operands stay where they are."""
+def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:
+    """The kernels that `choose` asks, in its order, and the problem as each takes it; None if it does not."""
     for kernel in considered(problem):
-        if kernel.refuses(problem, hardware) is None:
-            yield kernel
-            if not kernel.contends:
-                return
+        taken = copied(problem, kernel, hardware)
+        yield kernel, taken
+        # With batch_invariant, another kernel would add in another order.
+        if taken is not None and (problem.batch_invariant or not (taken.copies or kernel.contends)):
+            return
 
 
-def _offer(kernel: Kernel, copies: Copied, hardware: Hardware, refusals: Sequence[str], measured: bool) -> Choice:
+def _offer(
+    kernel: Kernel, problem: Problem, copies: Copied, hardware: Hardware, refusals: Sequence[str], measured: bool
+) -> Choice:
     """The Choice of a kernel that takes the problem, maybe after copies; `refusals`: of the kernels before it."""
-    found = tuned.best(copies.problem, hardware, kernel.name) if measured else None
+    found = tuned.best(problem, copies.problem, hardware, kernel.name) if measured else None
     config, origin = found or (kernel.best(copies.problem, hardware), "")
     return Choice(kernel, config, (origin, copies.remark(hardware), *refusals), copies, bool(origin))
 

@@ -197,18 +197,21 @@ def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
     return frozenset(m for table in having for m in table.rows_of(Key.of(problem)))
 
 
-def best(problem: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
-    """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits."""
+def best(problem: Problem, solved: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
+    """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits.
+
+    solved: the problem as the kernel takes it, maybe with copies of operands, which were part of what was measured.
+    """
     entry = store(label(hardware)).find(problem)
     if entry is None or entry.kernel != kernel:
         return None
     config = entry.made_config()
     try:
-        KERNELS[kernel].check(config, problem, hardware)
+        KERNELS[kernel].check(config, solved, hardware)
     except ArgumentValueError as error:
         _ignored(str(error))
         return None
-    if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, problem, hardware):
+    if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, solved, hardware):
         return None
     return config, f"tuned for {entry.m} rows"
 

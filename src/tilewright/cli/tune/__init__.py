@@ -81,7 +81,6 @@ def tune(
     """
     from tilewright.planner.tuned import label, store, write_whole
     from tilewright.planner.tuned_table import encode
-    from tilewright.planner.tuning.candidates import tunable
 
     measures = suite is not None or bool(shapes.shape)
     wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
@@ -93,7 +92,7 @@ def tune(
     if to.imported is not None:
         record["imported"] = _import(to.imported, kept)
         show(f"{to.imported}: entries read: {record['imported']}")
-    problems = [(shape, tunable(problem_of(shape, bias, activation), hardware)) for shape in wanted]
+    problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
     _measure(problems, kept, record, again=again, jobs=jobs, show=show)
     table = kept.table()
     if to.export is not None:

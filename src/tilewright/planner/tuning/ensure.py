@@ -9,7 +9,6 @@ from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
-from tilewright.planner.tuning.candidates import tunable
 from tilewright.planner.tuning.search import Tuned, tune
 from tilewright.problem import Problem
 
@@ -32,7 +31,7 @@ def ensure_tuned(request: Request) -> None:
         raise ArgumentValueError(f"tune=True measures on a GPU, and backend is {backend.name!r}: leave tune out")
     if request.problem.is_empty:
         return
-    problem = tunable(request.problem, backend.hardware)
+    problem = request.problem
     kept = store(label(backend.hardware))
     if _has(kept, problem):
         return

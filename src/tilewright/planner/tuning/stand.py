@@ -14,11 +14,13 @@ from tilewright.backends.gpu import GpuBackend, checked
 from tilewright.backends.protocol import Backend, Executable, Memory
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
+from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.column_sums import summing
 from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
+from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.tuning.candidates import Candidate
 from tilewright.problem import EXCHANGED, Matrix, Problem, operand_names, output_key
 from tilewright.reference import columns_of_b, reference, sampled_lines
@@ -222,8 +224,13 @@ class Stand:
         ]
 
     def _launcher(self, candidate: Candidate, compiled: CompiledKernel) -> "_Launcher":
-        launch = candidate.launch
-        executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
+        launch, copied = candidate.launch, candidate.copied
+        executable: Executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
+        if copied is not None and copied.copies:
+            (copying,) = copied.launches(self.hardware)
+            built = build(copying.source, self.hardware.arch)
+            repack = self.backend.prepare(built, copying.shape, copying.arguments)
+            executable = CopyingExecutable(copied, repack, executable, self.backend, launch.exchanged)
         addresses = []
         for number in range(self.sets):
             by_name = self.pointers(number)
