@@ -5,7 +5,7 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import DType
-from tilewright.expression.tree import OUTPUTS, SCALES, Expression
+from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression
 from tilewright.rounding import ceil_div
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -40,7 +40,7 @@ def operand_names(expression: Expression | None) -> tuple[str, ...]:
 
 def key_of(name: str) -> str:
     """What an operand of an expression is called beside a, b, c and the others: as its user reaches it."""
-    return name if name in SCALES else f"operands[{name!r}]"
+    return name if name in HIDDEN else f"operands[{name!r}]"
 
 
 def output_key(name: str) -> str:
@@ -193,7 +193,7 @@ class Epilogue(NamedTuple):
         """Whether columns mean something by themselves, so that the transposed product is another one."""
         expression = self.expression
         return expression is not None and (
-            self.sums_columns or expression.gate is not None or cuts_k(expression.recipe)
+            self.sums_columns or expression.gate is not None or cuts_k(expression.recipe) or expression.has_zero
         )
 
     @property
@@ -287,7 +287,7 @@ class Problem(NamedTuple):
         if operand in SCALES and cuts_k(self.recipe):
             side = SCALES.index(operand)
             return RECIPES[self.recipe or ""][side].shape(*self.extents("ab"[side]))
-        if operand in (output_key("acc"), *SCALES):
+        if operand in (output_key("acc"), *HIDDEN):
             return self.m, self.n
         if operand not in ("a", "b"):
             return self.m, self.columns

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.dtypes import DType, fp16, fp32, int32, parse
 from tilewright.expression.evaluation import Array as Array
 from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
-from tilewright.expression.tree import SCALES, Expression
+from tilewright.expression.tree import HIDDEN, SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
@@ -66,7 +66,7 @@ def compare(
     gate = None if epilogue.expression is None else epilogue.expression.gate
     accumulator = _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
-    added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read() if name not in SCALES}
+    added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read() if name not in HIDDEN}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
@@ -141,6 +141,8 @@ def dequantized(a: Array, b: Array, epilogue: Epilogue, addends: Mapping[str, Ar
     if expression is None or expression.recipe is None or SCALES[0] not in addends:
         return a, b
     scaled = []
+    if expression.has_zero:
+        a = a.astype(np.float64) - addends["zero_a"].astype(np.float64).reshape(-1, 1)
     for codes, name, blocks in zip((a, b), SCALES, RECIPES[expression.recipe], strict=True):
         scale = addends[name].astype(np.float64).reshape(blocks.shape(*codes.shape))
         for axis, size in enumerate(blocks):

@@ -65,6 +65,30 @@ def test_every_row_and_column_has_its_own_scale(random, dtype):
     np.testing.assert_array_equal(exchanged, out.T)
 
 
+@pytest.mark.parametrize("column_major", [False, True])
+@pytest.mark.parametrize("rows", [1, M])
+def test_what_stands_for_zero_in_a(random, rows, column_major):
+    a, b = (random.integers(-128, 128, shape).astype(np.int8) for shape in ((M, K), (K, N)))
+    zeros, scales = random.integers(-128, 128, (rows, 1)).astype(np.int32), scales_of(random)
+    out = np.zeros((M, N), np.float32, order="F" if column_major else "C")
+    plan = tw.plan(a, b, recipe="row", **scales, zero_a=zeros, out=out, backend="emulator")
+    plan(a, b, **scales, zero_a=zeros, out=out)
+    np.testing.assert_array_equal(out, product(a.astype(np.int32) - zeros, b, scales))
+    with pytest.raises(ArgumentValueError, match="called with scale_a, scale_b: pass exactly these"):
+        plan(a, b, **scales, out=out)
+
+
+def test_a_zero_point_makes_sums_larger():
+    a, b = np.full((2, 65_793), -128, np.int8), np.full((65_793, 3), -128, np.int8)
+    scales = {"scale_a": np.ones((), np.float32), "scale_b": np.ones((), np.float32)}
+    zero = np.array(127, np.int32)
+    out = tw.matmul(a, b, recipe="tensor", **scales, zero_a=zero, out_dtype="fp32", backend="emulator")
+    assert (out == np.float32(65_793 * 255 * 128)).all()
+    longer = np.full((2, 65_794), -128, np.int8)
+    with pytest.raises(UnsupportedError, match="more than 65793 products of int8 may overflow int32"):
+        tw.matmul(longer, longer.T, recipe="tensor", **scales, zero_a=zero, backend="emulator")
+
+
 def test_sums_of_the_largest_numbers_are_exact():
     a, b = np.full((3, 131_071), -128, np.int8), np.full((131_071, 5), -128, np.int8)
     a[1], b[:, 2] = 127, 127

@@ -10,7 +10,7 @@ from tilewright.arrays import adopt
 from tilewright.dtypes import fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import SCALES
+from tilewright.expression.tree import HIDDEN, SCALES
 from tilewright.planner.binding import bind
 from tilewright.planner.scaling import SCALED, check_values
 from tilewright.problem import RECIPES, Epilogue, Matrix
@@ -51,6 +51,17 @@ WRONG = {
         {"out_dtype": "fp32", "dtype": np.int8, "out": np.ones((M, N), np.int32)},
         ArgumentTypeError,
         "out is int32",
+    ),
+    "zero of floats": (
+        {"zero_a": np.ones((1, 1), np.int32)},
+        ArgumentTypeError,
+        "zero_a is for int8, and a is",
+    ),
+    "zero dtype": ({"zero_a": np.ones((), np.int8), "dtype": np.int8}, ArgumentTypeError, "zero_a is int8, .* int32"),
+    "zero shape": (
+        {"zero_a": np.ones((1, N), np.int32), "dtype": np.int8},
+        ArgumentValueError,
+        r"zero_a has shape \(1, 6\), .* one for each row: pass an array",
     ),
     "fast": ({"fast_accumulation": 1}, ArgumentTypeError, "fast_accumulation=1 is not a bool"),
     "fast integers": ({"fast_accumulation": True, "dtype": np.int8}, ArgumentTypeError, "is for sums of fp8.*leave"),
@@ -113,6 +124,15 @@ def test_values_that_are_no_scales_are_seen_in_host_memory(wrong):
     scale[3] = wrong
     with pytest.raises(ArgumentValueError, match=f"scale_a has {wrong} among its elements, and a scale is a positive"):
         check_values({"scale_a": scale})
+
+
+@pytest.mark.parametrize("wrong", [-129, 128])
+def test_zero_points_are_codes(wrong):
+    zeros = np.array([[-128], [127]], np.int32)
+    check_values({"zero_a": zeros})
+    zeros[1] = wrong
+    with pytest.raises(ArgumentValueError, match=f"zero_a has {wrong} among its elements, .* from -128 to 127"):
+        check_values({"zero_a": zeros})
 
 
 def bound(recipe, a, b, out, scale_a, scale_b, gate=None):
@@ -191,6 +211,16 @@ def test_the_reference_scales_every_code(recipe):
     assert compare(out, a, b, epilogue, scales).verified
     out[M // 2, 1] *= 1.001
     assert not compare(out, a, b, epilogue, scales).verified
+
+
+def test_the_reference_knows_zero_points():
+    a, b = np.full((M, K), 3, np.int8), np.ones((K, N), np.int8)
+    addends = {name: np.ones((), np.float32) for name in SCALES} | {"zero_a": np.arange(M, dtype=np.int32)[:, None]}
+    expression = parse("acc", ())._replace(operands=HIDDEN, recipe="tensor")
+    epilogue = Epilogue(expression=expression, operands=(Matrix(fp32, 0, 0),) * 3)
+    out = np.broadcast_to((3.0 - np.arange(M)[:, None]) * K, (M, N)).astype(np.float32)
+    assert compare(out, a, b, epilogue, addends).verified
+    assert not compare(out + 1, a, b, epilogue, addends).verified
 
 
 def test_sums_of_int8_are_exact():

@@ -23,7 +23,7 @@ from support.variant import Variant
 from support.variants import VARIANTS
 from tilewright import dtypes
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import SCALES
+from tilewright.expression.tree import HIDDEN, SCALES
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -66,14 +66,14 @@ class Case:
         if variant.epilogue is None and variant.recipe is None:
             return None
         parsed = parse(variant.epilogue or "acc", [name for name, _, _ in variant.operands], variant.gate)
-        names = SCALES[: len(self.scales)]
+        names = HIDDEN[: len(self.scales)]
         return parsed._replace(operands=(*names, *parsed.operands), outputs=variant.outputs, recipe=variant.recipe)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
         views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
         views |= {key_of(name): view for (name, _, _), view in zip(self.variant.operands, self.operands, strict=True)}
-        views |= dict(zip(SCALES, self.scales, strict=False))
+        views |= dict(zip(HIDDEN, self.scales, strict=False))
         views |= output_views(self.variant.outputs, self.out, self.variant.gate, len(self.b.shape) == 1)
         return {name: view for name, view in views.items() if view is not None}
 
@@ -121,7 +121,7 @@ class Case:
             "epilogue": self.variant.epilogue,
             "gate": self.variant.gate,
             "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
-            **{name: arrays.get(name) for name in SCALES},
+            **{name: arrays.get(name) for name in HIDDEN},
             "recipe": self.variant.recipe,
             "fast_accumulation": self.variant.fast_accumulation,
             "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
@@ -155,6 +155,7 @@ class Memory:
         case = self.case
         a, b = (self.arrays[name] for name in "ab")
         if case.scales:
+            a = a.astype(np.float64) - self.arrays.get("zero_a", 0)
             a, b = (x.astype(np.float64) * self.arrays[name] for x, name in zip((a, b), SCALES, strict=True))
         return reference(
             a,
@@ -192,7 +193,7 @@ def _scales(shape, random):
 
 def _values(data, array, random):
     shape = array.shape
-    if array.dtype == np.int8:
+    if array.dtype in (np.int8, np.int32):  # codes and zero points
         return random.integers(-128, 128, shape)
     if data == "integers":
         return random.integers(-4, 5, shape)
@@ -336,12 +337,12 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
     forms = ((form, kind) for _, kind, form in variant.operands)
     operands = tuple(views.operand(*each, rows, columns, result, random, free) for each in forms)
-    scales = views.scales(variant.recipe, a_shape, b_shape, random, free)
+    scales = views.scales(variant.recipe, variant.zero, a_shape, b_shape, random, free)
     seed = random.randrange(1 << 30)
     case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands, scales)
     flipped = (
         liberties > 1
-        and not (variant.gate or variant.outputs)
+        and not (variant.gate or variant.outputs or variant.zero)
         and not row_vector
         and not column_vector
         and random.random() < 0.25

@@ -19,7 +19,8 @@ class Variant:
     theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
     name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
     result has half of n's columns. `outputs` are written besides it. b is of `b_dtype` if it is not of a's. `recipe`
-    says what scales of a and b are for. With `fast_accumulation`, sums of fp8 stay in tensor cores.
+    says what scales of a and b are for; with `zero`, rows of a have zero points. With `fast_accumulation`, sums of
+    fp8 stay in tensor cores.
     """
 
     kernel: str
@@ -40,6 +41,7 @@ class Variant:
     outputs: tuple[str, ...] = ()
     b_dtype: str | None = None
     recipe: str | None = None
+    zero: bool = False
     fast_accumulation: bool = False
 
     @cached_property
@@ -53,6 +55,7 @@ class Variant:
             self.gate,
             self.b_dtype,
             self.recipe,
+            "zero" if self.zero else None,
             "fast" if self.fast_accumulation else None,
             self.epilogue,
             *self.outputs,

@@ -77,12 +77,14 @@ def operand(form, dtype, rows, columns, result, random, free):
     return view(dtype, shape, random.randint(-len(shape), -1) if shape else -1, nbytes, random, free, signed=True)
 
 
-def scales(recipe, a_shape, b_shape, random, free):
-    """Views of the scales of a and of b; none without a recipe."""
+def scales(recipe, zero, a_shape, b_shape, random, free):
+    """Views of the scales of a and of b, and maybe of the zero points of rows of a; none without a recipe."""
     if recipe is None:
         return ()
     shapes = {"tensor": ((), ()), "row": ((*a_shape[:-1], 1), (*b_shape[:-2], 1, b_shape[-1]))}[recipe]
-    return tuple(
+    found = tuple(
         view("fp32", shape, fast, 4, random, free, signed=True) if shape else View("fp32", (), ())
         for shape, fast in zip(shapes, (-2, -1), strict=True)
     )
+    zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1)))
+    return (*found, view("int32", zeros, -2, 4, random, free, signed=True)) if zero else found

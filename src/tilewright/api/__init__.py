@@ -38,6 +38,7 @@ def matmul(
     recipe: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_a: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -71,7 +72,9 @@ def matmul(
     scale_b have "tensor" one element each, and "row" (m, 1) and (1, n); for fp8 also "1x128_128x128" (m, ceil(k / 128))
     and (ceil(k / 128), ceil(n / 128)), and "1x128_1x128" (m, ceil(k / 128)) and (ceil(k / 128), n); batch dimensions
     lead. They are positive fp32 numbers on a's device, of any strides; what is in host memory is checked, what is on a
-    GPU is not. acc is alpha times the scaled sum. bias and activation go with scales, c as an operand of epilogue.
+    GPU is not. zero_a: what stands for 0 in an a of int8, one int32 number or (m, 1), from -128 to 127: the numbers are
+    (code - zero_a) * scale_a. acc is alpha times the scaled sum. bias and activation go with scales, c as an operand of
+    epilogue.
     fast_accumulation: whether sums of fp8 may stay in tensor cores that cut them, rather than go to fp32 every 128 of
     k.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
@@ -90,7 +93,7 @@ def matmul(
     if TORCH.traces():
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b,
+            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
             fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
             batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
@@ -102,9 +105,9 @@ def matmul(
     addend = bias
     if (
         epilogue is not None or operands is not None or gate is not None or outputs is not None
-        or not (recipe is scale_a is scale_b is None)
+        or not (recipe is scale_a is scale_b is zero_a is None)
     ):  # fmt: skip
-        scaling = recipe, scale_a, scale_b
+        scaling = recipe, scale_a, scale_b, zero_a
         expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
         addend, direct = None, False
     alpha, beta = scalars(c, alpha, beta)
@@ -127,7 +130,7 @@ def matmul(
     made = plan(
         a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
         epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a,
-        scale_b=scale_b, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype,
+        scale_b=scale_b, zero_a=zero_a, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype,
         kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
     )  # fmt: skip
     pointers = made.pointers
@@ -151,7 +154,7 @@ def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
-    scale_b: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
+    scale_b: Any = None, zero_a: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
     kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
     m: None = None,
@@ -161,7 +164,7 @@ def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
-    scale_b: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
+    scale_b: Any = None, zero_a: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
     kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
@@ -182,6 +185,7 @@ def plan(
     recipe: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_a: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -208,7 +212,7 @@ def plan(
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
-            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b,
+            gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
             fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
             batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
@@ -216,7 +220,7 @@ def plan(
     for argument, value in (("batch_invariant", batch_invariant), ("fast_accumulation", fast_accumulation)):
         if type(value) is not bool:
             raise _not_bool(argument, value)
-    scaling = recipe, scale_a, scale_b
+    scaling = recipe, scale_a, scale_b, zero_a
     expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
     if expression is not None:
         bias = activation = None  # they are in it
@@ -255,7 +259,7 @@ def plan(
 
 def _expression(
     epilogue: Any, operands: Any, gate: Any, outputs: Any, c: Any, beta: Any, bias: Any, activation: Any,
-    scaling: tuple[Any, Any, Any],
+    scaling: tuple[Any, Any, Any, Any],
 ) -> tuple[Expression | None, tuple[Any, ...]]:  # fmt: skip
     """The expression of a call with its arrays, if it has one; `scaling`: the recipe and the scales."""
     if (

@@ -15,8 +15,8 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import (
     COMPARISONS,
     FUNCTIONS,
+    HIDDEN,
     OPERATIONS,
-    SCALES,
     Expression,
     Name,
     Node,
@@ -80,7 +80,7 @@ def check_name(name: object, sums: Collection[str]) -> None:
     """Raise an error if an operand cannot be called so in an expression over these sums."""
     if not isinstance(name, str):
         raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
-    if name in SCALES:
+    if name in HIDDEN:
         raise ArgumentValueError(
             f"operands has the name {name!r}, which is an argument of its own: pass recipe= and {name}=, or take "
             f"another name"

@@ -173,7 +173,9 @@ class ExpressionConstants(NamedTuple):
         named = zip(self.expression.outputs, self.outputs, strict=True)
         defined = "".join(f"  {written[name].format(row.sums)}\n" for name, row in named)
         if scales:
-            defined = f"  using Scales = OperandRows<{', '.join(rows[:scales])}>;\n{defined}"
+            zero = "  using Zero = ZeroRow;\n" if self.expression.has_zero else ""
+            of_sums = rows[: scales - self.expression.has_zero]
+            defined = f"  using Scales = OperandRows<{', '.join(of_sums)}>;\n{zero}{defined}"
         return f"""\
 // {self.expression}
 struct {_STRUCT} : ExpressionDefaults {{

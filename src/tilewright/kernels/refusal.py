@@ -29,15 +29,20 @@ def column_sums_refused(problem: Problem, kernel: str) -> Refusal | None:
     return None
 
 
-MOST_PRODUCTS = 2**31 // 128**2 - 1
+MOST_PRODUCTS = (2**31 - 1) // 128**2
 """How many products of int8 a sum in int32 holds, whatever they are."""
+
+MOST_SHIFTED_PRODUCTS = (2**31 - 1) // (255 * 128)
+"""The same if a has a zero point."""
 
 
 def overflowing(problem: Problem) -> Refusal | None:
     """The reason why sums in int32 may overflow; None if they cannot."""
-    if problem.a.dtype is int8 and problem.k > MOST_PRODUCTS:
+    expression = problem.epilogue.expression
+    most = MOST_PRODUCTS if expression is None or not expression.has_zero else MOST_SHIFTED_PRODUCTS
+    if problem.a.dtype is int8 and problem.k > most:
         return Refusal(
-            f"k is {problem.k}, and sums of more than {MOST_PRODUCTS} products of int8 may overflow int32: split k, "
+            f"k is {problem.k}, and sums of more than {most} products of int8 may overflow int32: split k, "
             f"and add the results"
         )
     return None

@@ -109,6 +109,9 @@ class WgmmaKernel(Kernel):
             return Refusal(f"wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
+        expression = problem.epilogue.expression
+        if expression is not None and expression.has_zero:
+            return Refusal("wgmma sums no columns of b, which zero_a is multiplied by: use mma")
         if refusal := scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem):
             return refusal
         operands = operands_of(problem)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
-from tilewright.expression.tree import SCALES, Expression
+from tilewright.expression.tree import HIDDEN, Expression
 from tilewright.operand import Signature
 from tilewright.problem import OPERANDS, Problem, operand_names
 
@@ -40,8 +40,8 @@ class Arrays(NamedTuple):
         return cls(arrays, signatures, pointers, names)
 
 
-NamedArrays: TypeAlias = tuple[Any, Any, Any, Any]
-"""Of a Plan's call: operands, outputs, scale_a and scale_b, None for what is not given."""
+NamedArrays: TypeAlias = tuple[Any, Any, Any, Any, Any]
+"""Of a Plan's call: operands, outputs, scale_a, scale_b and zero_a, None for what is not given."""
 
 
 def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tuple[Any, tuple[Any, ...]]:
@@ -52,7 +52,7 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
     operands, outputs, *scales = named
     if bias is not None and operands is None and expression is not None and expression.recipe is not None:
         operands, bias = {"bias": bias}, None
-    given_scales = {name: array for name, array in zip(SCALES, scales, strict=True) if array is not None}
+    given_scales = {name: array for name, array in zip(HIDDEN, scales, strict=True) if array is not None}
     arrays: list[Any] = []
     arguments = (("scales", "scales", given_scales), ("operands", "named", operands), ("outputs", "outputs", outputs))
     for argument, attribute, mapping in arguments:

@@ -29,7 +29,7 @@ def check_dtypes(operands: Mapping[str, Operand], activation: str | None, expres
                 f"fp16"
             )
     for name, operand in operands.items():
-        if name not in ("a", "b", "out") and operand.dtype not in FLOATS:
+        if name not in ("a", "b", "out", "zero_a") and operand.dtype not in FLOATS:
             raise ArgumentTypeError(
                 f"{name} is {operand.dtype}, and an epilogue computes with {_listed(FLOATS)}: convert it"
                 f"{use_of(name, expression)}"

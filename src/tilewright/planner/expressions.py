@@ -60,8 +60,8 @@ def expression_of(
                 f"\n{place_of(str(expression), name)}"
             )
     read = (operands[name] for name in expression.operands)
-    expression = expression._replace(operands=(*scaling.names, *expression.operands), recipe=scaling.recipe)
-    return expression, (*scaling.arrays, *read, *(outputs[name] for name in expression.outputs))
+    expression = expression._replace(operands=(*scaling.given, *expression.operands), recipe=scaling.recipe)
+    return expression, (*scaling.given.values(), *read, *(outputs[name] for name in expression.outputs))
 
 
 def _mapping(argument: str, value: Any, example: str) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from tilewright.arrays.torch import TORCH
 from tilewright.backends.protocol import Backend, Executable
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.tree import SCALES
+from tilewright.expression.tree import HIDDEN
 from tilewright.jit.compile import CompiledKernel
 from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.binding import Binding, bind
@@ -96,7 +96,7 @@ class Plan:
         c_forms = [(slot.shape, slot.strides, slot.dtype) for slot in slots if slot.position == C]
         self._c_may_be_out = c_forms == [self._out_form]
         on_host = (slot.position for slot in slots if slot.device == HOST)
-        self._scales = tuple(position for position in on_host if self._names[position] in SCALES)
+        self._scales = tuple(position for position in on_host if self._names[position] in HIDDEN)
         self._is_checked = bool(self._scales) or self._out_form[2].kind == "integer"
 
     @property
@@ -128,6 +128,7 @@ class Plan:
         outputs: Mapping[str, Any] | None = None,
         scale_a: Any = None,
         scale_b: Any = None,
+        zero_a: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -142,14 +143,14 @@ class Plan:
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-                scale_b=scale_b, out=out, stream=stream,
+                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
             )  # fmt: skip
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None and operands is None
-        plain = plain and scale_a is scale_b is None
+        plain = plain and scale_a is scale_b is zero_a is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
-        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b), alpha, beta, stream)[0]
+        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b, zero_a), alpha, beta, stream)[0]
 
     def counted(
         self,
@@ -165,10 +166,11 @@ class Plan:
         outputs: Mapping[str, Any] | None = None,
         scale_a: Any = None,
         scale_b: Any = None,
+        zero_a: Any = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
         """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
-        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b), alpha, beta, None)
+        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b, zero_a), alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
         """Call with arrays in the order of `operand_names`; c is None if beta is 0. Returns None if they do not fit.

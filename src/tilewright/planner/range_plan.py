@@ -57,6 +57,7 @@ class RangePlan:
         outputs: Mapping[str, Any] | None = None,
         scale_a: Any = None,
         scale_b: Any = None,
+        zero_a: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -64,7 +65,7 @@ class RangePlan:
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-                scale_b=scale_b, out=out, stream=stream,
+                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
             )  # fmt: skip
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
@@ -72,7 +73,7 @@ class RangePlan:
         if plan is None:
             if rows not in self.rows:
                 self._refuse(a)
-            named = operands, outputs, scale_a, scale_b
+            named = operands, outputs, scale_a, scale_b, zero_a
             plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
@@ -80,7 +81,7 @@ class RangePlan:
                 self._plans[rows] = plan
         return plan(
             a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-            scale_b=scale_b, out=out, stream=stream,
+            scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
         )  # fmt: skip
 
     def _refuse(self, a: Any) -> NoReturn:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.arrays import adopt
-from tilewright.dtypes import FP8, DType, fp32, int8
+from tilewright.dtypes import FP8, DType, fp32, int8, int32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.tree import SCALES
-from tilewright.operand import HOST, Operand, values_of
+from tilewright.expression.tree import HIDDEN, SCALES
+from tilewright.operand import Operand, values_of
 from tilewright.problem import RECIPES, cuts_k
 
 _WHOLE = tuple(recipe for recipe in RECIPES if not cuts_k(recipe))
@@ -24,27 +24,25 @@ class Scaling(NamedTuple):
     recipe: Any = None
     scale_a: Any = None
     scale_b: Any = None
+    zero_a: Any = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the arrays, in their order."""
-        return () if self.recipe is None else SCALES
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """The arrays."""
-        return () if self.recipe is None else (self.scale_a, self.scale_b)
+    def given(self) -> dict[str, Any]:
+        """The arrays that there are, by name."""
+        named = zip(HIDDEN, (self.scale_a, self.scale_b, self.zero_a), strict=True)
+        return {name: array for name, array in named if array is not None}
 
     def check(self) -> None:
         """Raise a ValueError for an unknown recipe, scales without a recipe, and a recipe without scales."""
         if self.recipe is not None and not (isinstance(self.recipe, str) and self.recipe in RECIPES):
             raise ArgumentValueError(f"recipe={self.recipe!r} is unknown: use None or one of {_RECIPES}")
-        for name, array in zip(SCALES, (self.scale_a, self.scale_b), strict=True):
-            if self.recipe is None and array is not None:
+        given = self.given
+        for name in HIDDEN:
+            if self.recipe is None and name in given:
                 raise ArgumentValueError(
                     f"{name} was given without recipe=, which says what each scale is for: pass one of {_RECIPES}"
                 )
-            if self.recipe is not None and array is None:
+            if self.recipe is not None and name in SCALES and name not in given:
                 raise ArgumentValueError(
                     f"recipe={self.recipe!r} needs {name}, which is missing: pass an array of fp32 numbers"
                 )
@@ -84,10 +82,26 @@ def check_scales(operands: Mapping[str, Operand], recipe: str) -> None:
                 f"{scaled.shape}{of_batch}: pass an array of that shape"
             )
 
+    if "zero_a" in operands:
+        _check_zero(operands["zero_a"], a)
+
+
+def _check_zero(zero: Operand, a: Operand) -> None:
+    """Raise an error unless a may have this zero point."""
+    if a.dtype is not int8:
+        raise ArgumentTypeError(f"zero_a is for int8, and a is {a.dtype}: leave it out")
+    if zero.dtype is not int32:
+        raise ArgumentTypeError(f"zero_a is {zero.dtype}, and zero points are int32: convert it")
+    if prod(zero.shape) != 1 and (len(a.shape) < 2 or zero.shape[-2:] != (a.shape[-2], 1)):
+        raise ArgumentValueError(
+            f"zero_a has shape {zero.shape}, and a of shape {a.shape} has one zero point, or one for each row: pass an "
+            f"array of shape () or of (m, 1)"
+        )
+
 
 def over_sums(scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
-    """A scale as it is broadcast: to sums of `shape`, or, where it changes along k, to their batches."""
-    if recipe == "tensor":
+    """A scale or zero point as it is broadcast: to sums of `shape`, or, where it changes along k, to their batches."""
+    if prod(scale.shape) == 1 and not cuts_k(recipe):
         return scale._replace(shape=shape, strides=(0,) * len(shape))
     wanted = (*shape[:-2], *scale.shape[-2:]) if cuts_k(recipe) else shape
     missing = len(wanted) - len(scale.shape)
@@ -108,14 +122,17 @@ def check_values(scales: Mapping[str, Any]) -> None:
     """Raise a ValueError if one of these arrays in host memory has an element that is not positive and finite."""
     for name, array in scales.items():
         values = values_of(adopt(array, name))
+        if name not in SCALES:
+            beyond = values[(values < -128) | (values > 127)]
+            if beyond.size:
+                raise ArgumentValueError(
+                    f"{name} has {beyond.flat[0]} among its elements, and a zero point is a code of int8: take one "
+                    f"from -128 to 127"
+                )
+            continue
         wrong = values[~((values > 0) & np.isfinite(values))]
         if wrong.size:
             raise ArgumentValueError(
                 f"{name} has {wrong.flat[0]} among its elements, and a scale is a positive, finite number: put 1 "
                 f"where all elements of a block are 0"
             )
-
-
-def host_scales(operands: Mapping[str, Operand]) -> tuple[str, ...]:
-    """The names of the scales whose elements can be looked at: those in host memory."""
-    return tuple(name for name in SCALES if name in operands and operands[name].device == HOST)

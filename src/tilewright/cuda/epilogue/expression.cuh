@@ -13,7 +13,7 @@
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
-// are operands, too, ahead of the others: its type Scales.
+// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
@@ -78,9 +78,21 @@ struct SumsRow {
   }
 };
 
-struct NoOutput {
+// What stands for 0 in a row of A, of int8.
+struct ZeroRow {
+  static __device__ constexpr int count() { return 1; }
+  int32_t value;
+
+  __device__ __forceinline__ ZeroRow(const GemmParameters& parameters,
+                                     const MatrixParameters* matrix, int batch, int row)
+      : value(static_cast<const int32_t*>(
+            matrix->pointer)[batch_offset(parameters, *matrix, batch) + row * matrix->row_stride]) {
+  }
+};
+
+struct NoMatrix {
   static __device__ constexpr int count() { return 0; }
-  __device__ __forceinline__ NoOutput(const GemmParameters&, const MatrixParameters*, int, int) {}
+  __device__ __forceinline__ NoMatrix(const GemmParameters&, const MatrixParameters*, int, int) {}
 };
 
 // A sum times its scales.
@@ -96,14 +108,18 @@ struct ScaledSum {
 // its last output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
   using Scales = OperandRows<>;
-  using Sums = NoOutput;
+  using Zero = NoMatrix;
+  using Sums = NoMatrix;
   using Maximum = NoMaximum;
   static constexpr bool sums_columns = false;
 };
 
-// The number of operands, with the scales, and that of operands and outputs.
+// The number of scales and zero points, that of all operands, and that of operands and outputs.
 template <class Expression>
-constexpr int operands_of = Expression::Scales::count() + Expression::Operands::count();
+constexpr int hidden_of = Expression::Scales::count() + Expression::Zero::count();
+
+template <class Expression>
+constexpr int operands_of = hidden_of<Expression> + Expression::Operands::count();
 
 template <class Expression>
 constexpr int matrices_of = operands_of<Expression> + Expression::Sums::count() +
@@ -136,11 +152,13 @@ struct ExpressionTotals {
 template <class Expression, bool stacked>
 class ExpressionRow {
   using Scales = typename Expression::Scales;
+  using Zero = typename Expression::Zero;
   using Operands = typename Expression::Operands;
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
   Scales scales;
+  Zero zero;
   Operands operands;
   Sums sums;
   Maximum maximum;
@@ -168,7 +186,9 @@ class ExpressionRow {
                                            ExpressionTotals<Expression>& totals)
       : scales(parameters, matrices<Expression>(parameters, 0), batch,
                minimum(row, parameters.m - 1)),
-        operands(parameters, matrices<Expression>(parameters, Scales::count()), batch,
+        zero(parameters, matrices<Expression>(parameters, Scales::count()), batch,
+             minimum(row, parameters.m - 1)),
+        operands(parameters, matrices<Expression>(parameters, hidden_of<Expression>), batch,
                  minimum(row, parameters.m - 1)),
         sums(parameters, matrices<Expression>(parameters, operands_of<Expression>), batch, row),
         maximum(totals.largest, row < parameters.m),
@@ -186,6 +206,11 @@ class ExpressionRow {
   // Brings operands to L2; for the parameters, see prefetch_sectors.
   __device__ __forceinline__ void prefetch(int column, int count, int first, int step) const {
     operands.prefetch(column, count, first, step);
+  }
+
+  // A sum of int8 less the zero point of its row times the sum of its column of B.
+  __device__ __forceinline__ int32_t shifted(int32_t sum, int32_t of_b) const {
+    return sum - zero.value * of_b;
   }
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.
@@ -237,6 +262,10 @@ class ExpressionRow {
     return value;
   }
 };
+
+// Whether rows of A have zero points, so that the main loop also sums the columns of B.
+template <class Config>
+concept HasZero = requires { requires Config::Expression::Zero::count() == 1; };
 
 struct NoTotals {
   __device__ __forceinline__ explicit NoTotals(const GemmParameters&) {}

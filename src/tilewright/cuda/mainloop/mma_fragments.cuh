@@ -62,8 +62,23 @@ struct SumOf<Config> {
   using Type = int32_t;
 };
 
+// The sums of columns of B, which a Config needs if A has zero points: each column by an mma with a
+// matrix of ones, whose rows of results are all the same.
 template <class Config>
-struct Accumulators {
+struct ColumnsOfB {};
+
+template <HasZero Config>
+struct ColumnsOfB<Config> {
+  int32_t sums[Config::warp_n / 8][4] = {};
+
+  __device__ __forceinline__ void add(int block, uint32_t b0, uint32_t b1) {
+    constexpr uint32_t one = 0x01010101;  // four times
+    mma_m16n8k32<int8, int8>(sums[block], {one, one, one, one}, b0, b1);
+  }
+};
+
+template <class Config>
+struct Accumulators : ColumnsOfB<Config> {
   using Sum = typename SumOf<Config>::Type;
   Sum d[Config::warp_m / 16][Config::warp_n / 8][4] = {};
 
@@ -74,6 +89,9 @@ struct Accumulators {
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
         const uint32_t b0 = f.b[j / 2][j % 2 * 2], b1 = f.b[j / 2][j % 2 * 2 + 1];
+        if constexpr (HasZero<Config>) {
+          if (i == 0) this->add(j, b0, b1);
+        }
         if constexpr (sizeof(typename Config::Input) == 1) {
           mma_m16n8k32<typename Config::Input, typename Config::InputB>(d[i][j], f.a[i], b0, b1);
         } else {
@@ -81,6 +99,13 @@ struct Accumulators {
         }
       }
     }
+  }
+
+  // A sum in one of a lane's two columns of block j, less what the zero point of its row adds.
+  __device__ __forceinline__ Sum shifted(const EpilogueRow<Config>& row, Sum sum, int j,
+                                         int column) const {
+    if constexpr (HasZero<Config>) sum = row.expression.shifted(sum, this->sums[j][column]);
+    return sum;
   }
 
   // Finishes and stores the warp's block, which starts at (m, n) of the sums.
@@ -102,7 +127,12 @@ struct Accumulators {
 #pragma unroll
       for (int j = 0; j < Config::warp_n / 8; ++j) {
         const Sum* pair = d[i / 2][j] + i % 2 * 2;
-        row.store_pair(pair[0], pair[1], first_column + j * 8);
+        if constexpr (HasZero<Config>) {
+          row.store_pair(shifted(row, pair[0], j, 0), shifted(row, pair[1], j, 1),
+                         first_column + j * 8);
+        } else {
+          row.store_pair(pair[0], pair[1], first_column + j * 8);
+        }
       }
     }
   }
@@ -125,11 +155,15 @@ struct Accumulators {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           if (row + half * 8 >= parameters.m) continue;
+          const EpilogueRow<Config>& at = rows[half];
           const Sum* pair = d[i][j] + half * 2;
-          values[half] = rows[half].store_pair(pair[0], pair[1], first_column + j * 8);
+          values[half] = at.store_pair(shifted(at, pair[0], j, 0), shifted(at, pair[1], j, 1),
+                                       first_column + j * 8);
           if constexpr (HasGate<Config>) {
             const Sum* next = d[i][j + 1] + half * 2;
-            values[half].y = rows[half].store_pair(next[0], next[1], first_column + j * 8 + 8).x;
+            values[half].y = at.store_pair(shifted(at, next[0], j + 1, 0),
+                                           shifted(at, next[1], j + 1, 1), first_column + j * 8 + 8)
+                                 .x;
           }
         }
         sums.add(j / of_sums, values[0], values[1]);
