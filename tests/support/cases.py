@@ -331,7 +331,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     in_place = False
     if variant.c or (free and not whole and (variant.epilogue or variant.recipe) is None and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
-        in_place = c_dtype == variant.out_dtype and random.random() < 0.25
+        in_place = free and c_dtype == variant.out_dtype and random.random() < 0.25
         c = out if in_place else views.addend(c_dtype, result, random, free, variant.addend_pairs)
     if variant.bias:
         bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
