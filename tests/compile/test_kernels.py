@@ -13,6 +13,7 @@ import pytest
 
 from tilewright.dtypes import DType, bf16, fp8_e4m3, fp8_e5m2, fp16, fp32, int8, int32
 from tilewright.expression.grammar import parse
+from tilewright.expression.tree import SCALES
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
@@ -52,7 +53,7 @@ ROW = Matrix(fp32, 0, 1)
 """A bias along n."""
 
 SCALED = {
-    "expression": parse("gelu(acc)", ())._replace(recipe="row"),
+    "expression": parse("gelu(acc)", ())._replace(operands=SCALES, recipe="row"),
     "operands": (Matrix(fp32, 1, 0), ROW),
 }
 """An epilogue with a scale of each row and of each column."""
@@ -163,6 +164,8 @@ ILLEGAL = {
         (HALF, WgmmaConfig(tile_m=192, tile_n=200, stages=2, epilogue="direct")),
         (HALF, WgmmaConfig(tile_k=96)),
         (HALF, WgmmaConfig(tile_k=320)),
+        (problem("nt", int8, bf16, k=272), WgmmaConfig(tile_n=40, tile_k=128, epilogue="direct")),
+        (problem("nt", fp8_e4m3, bf16, k=272), WgmmaConfig(tile_n=64, tile_k=256, stages=2)),
         (HALF, WgmmaConfig(split_k=0)),
         (HALF, WgmmaConfig(split_k=5, overlap=False)),
         (HALF, WgmmaConfig(split_k=2, cluster_m=2, overlap=False)),

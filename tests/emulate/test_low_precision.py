@@ -165,8 +165,11 @@ def test_which_tensor_cores_multiply_fp8(random):
     with pytest.raises(UnsupportedError, match="mma needs tensor cores for fp8, sm_89 or later, and A100 is sm_80"):
         tw.matmul(a, b, backend=EmulatedBackend(A100))
     backend = EmulatedBackend(standing_for("sm_89"))
+    with pytest.raises(UnsupportedError, match=r"mma adds fp8 with 13 bits on sm_89, .* pass fast_accumulation=True"):
+        tw.matmul(a, b, backend=backend)
     np.testing.assert_array_equal(
-        tw.matmul(a, b, out_dtype="fp32", backend=backend), a.astype(np.float32) @ b.astype(np.float32)
+        tw.matmul(a, b, out_dtype="fp32", fast_accumulation=True, backend=backend),
+        a.astype(np.float32) @ b.astype(np.float32),
     )
     whole = tw.matmul(a.astype(np.int8), b.astype(np.int8), backend=EmulatedBackend(A100))
     np.testing.assert_array_equal(whole, a.astype(np.int32) @ b.astype(np.int32))

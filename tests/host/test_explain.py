@@ -7,6 +7,7 @@ import pytest
 
 import tilewright as tw
 from support.commands import error, in_json, invoke
+from tilewright.errors import ArgumentTypeError
 from tilewright.explaining.screen import WIDTH, text
 from tilewright.hardware import H200, named
 from tilewright.kernels.registry import KERNELS
@@ -244,3 +245,17 @@ def test_a_rung_that_the_model_does_not_know_is_explained_as_far_as_it_goes():
     assert found.time is None
     assert found.levels[-1].name == "SMEM"
     assert "does not know smem_tiles" in str(found)
+
+
+def test_a_missing_operand_is_named():
+    with pytest.raises(ArgumentTypeError, match="b is a NoneType"):
+        tw.explain(tw.spec((64, 64), "bf16"), None)
+
+
+@pytest.mark.parametrize(("dtype", "taken"), [("fp8_e4m3", "bf16"), ("int8", None)])
+def test_results_are_only_advised_in_types_that_a_product_has(dtype, taken):
+    a, b = tw.spec((8192, 256), dtype), tw.spec((256, 8192), dtype, (1, 256))
+    changes = [remedy.change for remedy in tw.explain(a, b, out_dtype="fp32", gpu="H200").remedies]
+    assert [change for change in changes if "take the result" in change] == (
+        [f"take the result in {taken}"] if taken else []
+    )

@@ -230,3 +230,21 @@ def test_sums_of_int8_are_exact():
     assert compare(out.astype(np.int32), a, b).verified
     out[2, 3] += 1
     assert not compare(out.astype(np.int32), a, b).verified
+
+
+def test_a_range_takes_the_scales_that_it_was_planned_with():
+    a, b = codes(4, 64, dtype=np.int8), codes(64, 64, dtype=np.int8)
+    misaligned = np.ones((1, 65), np.float32)[:, 1:]
+    column, one = np.ones((4, 1), np.float32), np.ones((1, 1), np.float32)
+    plan = tw.plan(a, b, m=range(1, 5), recipe="row", scale_a=column, scale_b=misaligned, backend="emulator")
+    np.testing.assert_array_equal(plan(a, b, scale_a=column, scale_b=misaligned), np.full((4, 64), 64))
+    plan = tw.plan(a[:1], b, m=range(1, 3), recipe="tensor", scale_a=one, scale_b=one, backend="emulator")
+    np.testing.assert_array_equal(plan(a[:2], b, scale_a=one, scale_b=one), np.full((2, 64), 64))
+
+
+@pytest.mark.parametrize("flag", [1, 1.0, None])
+def test_fast_accumulation_is_a_bool_in_each_call(flag):
+    a, b = codes(4, 64), codes(64, 8)
+    tw.matmul(a, b, fast_accumulation=True, backend="emulator")
+    with pytest.raises(ArgumentTypeError, match=r"fast_accumulation=.* is not a bool"):
+        tw.matmul(a, b, fast_accumulation=flag, backend="emulator")

@@ -77,6 +77,8 @@ def test_buckets_are_exact_to_16_and_then_powers_of_two_and_three_halves_of_them
         product(out=Matrix(bf16, 513, 1)),
         product(a=Matrix(bf16, 512, 1, alignment=8)),
         product(a=Matrix(bf16, 1024, 2)),
+        product()._replace(fast_accumulation=True),
+        product(b=Matrix(fp16, 1, 512)),
         product(epilogue=Epilogue(activation="gelu")),
         product(epilogue=Epilogue(bias=Matrix(bf16, 0, 1))),
         product(epilogue=Epilogue(bias=Matrix(fp32, 0, 1))),

@@ -250,12 +250,12 @@ COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 128, 3, epilogue="direct
 
 
 def copied_cases(count: int, seed: int | str):
-    """`count` cases of `mma` with an operand that `wgmma` cannot read where it is, and takes as a copy."""
+    """`count` cases of `mma`, of 2-byte elements, with an operand that `wgmma` takes as a copy alone."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):
         problem = case.problem()
         taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies:
+        if taken is not None and taken.copies and problem.a.dtype.nbytes == 2:
             found += 1
             yield case
         if found == count:

@@ -57,9 +57,10 @@ def matmul(
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
     is given. alpha=0 never reads a and b, beta=0 never reads c.
-    activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, so the relative error is
-    large where they approach zero for very negative arguments; for bf16 and fp16, gelu adds up to a quarter of what
-    rounding does. silu makes NaN of -inf, as torch does, and so does gelu of fp32; of bf16 and fp16 it makes 0.
+    activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, or 2^-20 of the argument,
+    so the relative error is large where they approach zero for very negative arguments; for bf16 and fp16, gelu adds up
+    to a quarter of what rounding does. silu makes NaN of -inf, as torch does, and so does gelu of fp32; of bf16 and
+    fp16 it makes 0.
     epilogue: instead of c, bias and activation, an expression over acc, which is alpha * a @ b, and the arrays named in
     operands: numbers, + - * /, abs exp log sqrt rsqrt tanh erf sigmoid relu gelu gelu_tanh silu min max, and
     where(acc > 0, x, y). It is computed in fp32 and rounded once. Each operand broadcasts to the result.
@@ -71,10 +72,10 @@ def matmul(
     recipe: what the scales of fp8 and int8 are for, each number being code * scale; without it they are 1. scale_a and
     scale_b have "tensor" one element each, and "row" (m, 1) and (1, n); for fp8 also "1x128_128x128" (m, ceil(k / 128))
     and (ceil(k / 128), ceil(n / 128)), and "1x128_1x128" (m, ceil(k / 128)) and (ceil(k / 128), n); batch dimensions
-    lead. They are positive fp32 numbers on a's device, of any strides; what is in host memory is checked, what is on a
-    GPU is not. zero_a: what stands for 0 in an a of int8, one int32 number or (m, 1), from -128 to 127: the numbers are
-    (code - zero_a) * scale_a. acc is alpha times the scaled sum. bias and activation go with scales, c as an operand of
-    epilogue.
+    lead. They are positive fp32 numbers on a's device, of any strides; what is in host memory is checked, what is on
+    a GPU is not. No kernel takes scales of blocks yet. zero_a: what stands for 0 in an a of int8, one int32 number or
+    (m, 1), from -128 to 127: the numbers are (code - zero_a) * scale_a. acc is alpha times the scaled sum. bias and
+    activation go with scales, c as an operand of epilogue.
     fast_accumulation: whether sums of fp8 may stay in tensor cores that cut them, rather than go to fp32 every 128 of
     k.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
@@ -99,6 +100,8 @@ def matmul(
         )  # fmt: skip
     if type(batch_invariant) is not bool:
         raise _not_bool("batch_invariant", batch_invariant)
+    if type(fast_accumulation) is not bool:
+        raise _not_bool("fast_accumulation", fast_accumulation)
     direct = c is None and bias is None and beta is None and stream is None and type(alpha) is float and alpha == 1.0
     expression: Expression | None = None
     of_expression: tuple[Any, ...] = ()

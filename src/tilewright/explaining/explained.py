@@ -101,7 +101,7 @@ def explained(
 
 def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Operand]:
     """The Operands of arrays and Specs by name; Specs are where the arrays are."""
-    given = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
+    given = {n: array for n, array in zip(names, arrays, strict=True) if array is not None or n in ("a", "b")}
     found = {name: adopt(array, name) for name, array in given.items() if not isinstance(array, Spec)}
     device = next((operand.device for operand in found.values()), HOST)
     specs = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tilewright.dtypes import DType, bf16, fp8_e4m3, fp16, fp32
+from tilewright.dtypes import DType, bf16, fp8_e4m3, fp16, fp32, results
 from tilewright.errors import TilewrightError
 from tilewright.explaining.explanation import Remedy
 from tilewright.hardware import Hardware
@@ -79,9 +79,10 @@ def _changes(problem: Problem) -> Iterator[tuple[str, Problem, float]]:
             yield "give a and b in bf16, which rounds them", _repacked(problem, dtype=bf16), 1
         elif problem.a.dtype in (bf16, fp16):
             yield "give a and b in fp8_e4m3 and layout nt, which rounds them", _repacked(problem, "nt", fp8_e4m3), 1
-    if problem.out.dtype is fp32 and problem.a.dtype is not fp32:
-        out = problem.out._replace(dtype=problem.a.dtype)
-        yield f"take the result in {problem.a.dtype}", problem._replace(out=out), 1
+    kinds = results(problem.a.dtype, problem.b.dtype, scaled=problem.recipe is not None)
+    if problem.out.dtype is fp32 and kinds[0].nbytes == 2:
+        out = problem.out._replace(dtype=kinds[0])
+        yield f"take the result in {kinds[0]}", problem._replace(out=out), 1
     if problem.batch_invariant:
         yield "let batch_invariant be False", problem._replace(batch_invariant=False), 1
     yield "multiply twice the rows in a call", _with_rows(problem, 2 * problem.m), 2

@@ -87,7 +87,8 @@ class MmaKernel(TiledKernel):
     rules = (
         (
             "tile_k == 2 * k_step or tile_k == 4 * k_step",
-            "k steps of 32 bytes come in pairs, and rows of 64 or 128 bytes are swizzled",
+            "k steps of 32 bytes come in pairs, and rows of 64 or 128 bytes are swizzled: make tile_k 32 or 64, of "
+            "bytes 64 or 128",
         ),
         ("stages >= 3", "elements that cross registers are stored behind one barrier and read behind the next"),
         ("warps_m >= 1 and warps_n >= 1 and threads <= 1024", "a CTA has 1 to 32 warps"),
@@ -130,6 +131,11 @@ class MmaKernel(TiledKernel):
             return Refusal(
                 f"mma needs tensor cores for fp8, sm_89 or later, and {hardware.name} is {hardware.arch}: convert a "
                 f"and b to fp16"
+            )
+        if a in FP8 and hardware.capability == 89 and not problem.fast_accumulation:
+            return Refusal(
+                f"mma adds fp8 with 13 bits on sm_89, which {hardware.name} is: pass fast_accumulation=True if that is "
+                f"enough, or convert a and b to fp16"
             )
         if hardware.capability < 80:
             return Refusal(

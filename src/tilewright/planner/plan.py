@@ -147,7 +147,7 @@ class Plan:
             )  # fmt: skip
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None and operands is None
-        plain = plain and scale_a is scale_b is zero_a is None
+        plain = plain and outputs is None and scale_a is scale_b is zero_a is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
         return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b, zero_a), alpha, beta, stream)[0]

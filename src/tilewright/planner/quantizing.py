@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tilewright import dtypes
 from tilewright.dtypes import FLOATS, DType, fp32, int8
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
@@ -17,6 +19,9 @@ BLOCKS = ("tensor", "row", "1x128", "128x128")
 
 ALIGNED_SCALES = 4
 """Columns of the scales of 1 x 128 blocks begin on multiples of this many: 16 bytes, as TMA wants it."""
+
+LEAST_SCALE = 2.0**-126
+"""The least normal number of fp32, whose reciprocal is finite; scales that are found are no less."""
 
 
 class Options(NamedTuple):
@@ -133,9 +138,13 @@ def check_inputs(x: Operand, scale: Operand | None, options: Options) -> None:
             f"scale has shape {scale.shape}, and of x {x.shape} with block={options.block!r} it is {expected}: "
             f"pass that"
         )
-    if scale.device == HOST and not ((values := values_of(scale)) > 0).all():
-        wrong = values[~(values > 0)].flat[0]
-        raise ArgumentValueError(f"scale has the element {wrong} and must be positive throughout: pass others")
+    if scale.device == HOST:
+        values = values_of(scale)
+        wrong = values[~((values >= LEAST_SCALE) & np.isfinite(values))]
+        if wrong.size:
+            raise ArgumentValueError(
+                f"scale has {wrong.flat[0]} among its elements, and a scale is finite and at least 2^-126: pass others"
+            )
 
 
 def check_outs(operands: Operands, options: Options) -> None:

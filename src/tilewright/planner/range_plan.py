@@ -159,25 +159,27 @@ def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, mul
     """The Problem for each number of rows, of operands like these, with what `like` has of an epilogue besides them."""
     epilogue = like.epilogue
     m = operands["a"].shape[0]
+    of_columns = ("b", "scale_b", *(("scale_a",) if like.recipe == "tensor" else ()))
     for number in rows:
         imagined = {
-            name: _resized(operand, m, number, index)
+            name: _moved(operand, index) if name in of_columns else _resized(operand, m, number, index)
             for index, (name, operand) in enumerate(operands.items(), 1)
-            if name not in ("b", "scale_b")
         }
-        imagined["b"] = operands["b"]._replace(pointer=16 + operands["b"].pointer % 16)
-        if "scale_b" in operands:
-            imagined["scale_b"] = operands["scale_b"]._replace(pointer=_APART // 2)
         bound = bind(imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies)
         yield bound.problem._replace(batch_invariant=like.batch_invariant, fast_accumulation=like.fast_accumulation)
 
 
+def _moved(operand: Operand, index: int) -> Operand:
+    """An operand at an address of the same alignment that nothing else has."""
+    return operand._replace(pointer=index * _APART + operand.pointer % 16)
+
+
 def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:
-    """An operand of m rows as one of so many rows, at an address of the same alignment that nothing else has."""
-    pointer = index * _APART + operand.pointer % 16
+    """An operand of m rows as one of so many rows, moved."""
+    operand = _moved(operand, index)
     if len(operand.shape) < 2 or operand.shape[-2] != m:
-        return operand._replace(pointer=pointer)
+        return operand
     shape = (*operand.shape[:-2], rows, operand.shape[-1])
     packed = operand.strides == contiguous_strides(operand.shape)
     strides = contiguous_strides(shape) if packed else operand.strides
-    return operand._replace(pointer=pointer, shape=shape, strides=strides)
+    return operand._replace(shape=shape, strides=strides)

@@ -48,13 +48,15 @@ class Key(NamedTuple):
         words += [str(each) for each in (activation, expression and expression.gate, expression) if each is not None]
         words += [f"{name} {_form(matrix)}" for name, matrix in problem.epilogue.written()]
         words += ["batch-invariant"] if problem.batch_invariant else []
+        words += ["fast accumulation"] if problem.fast_accumulation else []
+        types = dict.fromkeys((problem.a.dtype.name, problem.b.dtype.name))
         shared = [name for name in ("a", "b") if problem.batch and not any(matrices[name].batch_strides)]
         return cls(
             problem.n,
             problem.k,
             problem.batch_count,
             problem.layout,
-            problem.a.dtype.name,
+            " by ".join(types),
             problem.out.dtype.name,
             tuple(_alignment(matrices[name]) for name in ("a", "b", "out")),
             " ".join(shared),

@@ -62,7 +62,7 @@ def test_what_bits_cost(shown):
     title, headings, *rows = lines(shown("speed-of-light", POWER))
     assert " ".join(title) == "8192 x 4096 x 2048 in bf16 on H200, settled"
     assert headings[-3:] == ["joules", "per", "TFLOP"]
-    assert rows == [["zeros", "500", "1980", "800", "0.625"], ["bits:50", "-", "-", "720", "-"]]
+    assert rows == [["zeros", "500", "1,980", "800", "0.625"], ["bits:50", "-", "-", "720", "-"]]
     found = json.loads(shown("speed-of-light", POWER, "--json").stdout)["cases"]
     assert [each["joules_per_tflop"] for each in found] == [0.625, None]
 

@@ -129,7 +129,7 @@ def test_a_pair_that_is_none_is_refused():
         (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "A100 is sm_80; use --kernel mma, simt"),
         (("tensor-map", 512, 512, 512, "--kernel", "mma"), "does not use TMA, so it has no tensor maps: use"),
         (("wgmma", "--chip", "B200"), "--chip=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
-        (("waves", 512, 512, "--sms", 133), "--sms=133 must be an integer from 1 to 132"),
+        (("waves", 512, 512, "--sms", 10_001), "--sms=10001 must be an integer from 1 to 10,000"),
         (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
         (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
         (("l1", "lane*4", "--smem", 999_999), "--smem=999999 bytes cannot be set aside for shared memory: use 0, 8"),

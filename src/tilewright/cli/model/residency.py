@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tilewright.model.occupancy import Occupancy
     from tilewright.model.waves import Waves
 
+MOST_SMS = 10_000
+"""More than any chip has."""
+
 
 @command
 def occupancy(
@@ -112,7 +115,7 @@ def waves(
     known = chip_named(chip, "--chip")
     gpu = known.gpu
     tile_m, tile_n = whole_numbers(tile, "--tile", "M,N")
-    count = natural("--sms", gpu.sm_count if sms is None else sms, 1, gpu.sm_count)
+    count = natural("--sms", gpu.sm_count if sms is None else sms, 1, MOST_SMS)
     held = natural("--ctas-per-sm", ctas_per_sm, 1, known.limits.ctas)
     found: Waves = waves_of(m, n, tile_m, tile_n, count * held)
     record = {"chip": gpu.name, "m": m, "n": n, "tile_m": tile_m, "tile_n": tile_n, "sms": count, **found.as_dict()}

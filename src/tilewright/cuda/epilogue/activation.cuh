@@ -28,7 +28,7 @@ __device__ __forceinline__ float polynomial(float x, float coefficient, Higher..
 
 // x P(x) = max(x, 0) - |x| P(-|x|), for a P with P(-x) = 1 - P(x). The logarithm of P(-|x|) is so
 // smooth that it is a short polynomial of -|x|, with one MUFU instruction where a quotient and an
-// exponential are two. Small results keep their relative accuracy. From the clamp on, 2^x is 0.
+// exponential are two. The error is below 2^-20 of the argument. From the clamp on, 2^x is 0.
 template <class... Coefficients>
 __device__ __forceinline__ float weighted(float x, Coefficients... logarithm) {
   const float negative = fmaxf(-fabsf(x), -16.0f);
