@@ -38,6 +38,24 @@ class Operand(NamedTuple):
         bits = self.pointer | 16
         return bits & -bits
 
+    @property
+    def place(self) -> str:
+        """Where its memory is, for people."""
+        return "the CPU" if self.device == HOST else f"GPU {self.device}"
+
+    def broadcast(self, shape: tuple[int, ...]) -> "Operand | None":
+        """As seen with `shape`: missing dimensions in front and extents of 1 get stride 0; None if it does not fit."""
+        if self.shape == shape:
+            return self
+        missing = len(shape) - len(self.shape)
+        if missing < 0 or any(x not in (1, y) for x, y in zip(self.shape, shape[missing:], strict=True)):
+            return None
+        kept = (
+            stride if extent == wanted else 0
+            for extent, stride, wanted in zip(self.shape, self.strides, shape[missing:], strict=True)
+        )
+        return self._replace(shape=shape, strides=(0,) * missing + tuple(kept))
+
     def byte_range(self) -> tuple[int, int]:
         """First and one-past-last address that the elements occupy; empty arrays have an empty range."""
         return byte_range(self.pointer, self.shape, self.strides, self.dtype.nbytes)

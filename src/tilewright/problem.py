@@ -134,6 +134,24 @@ class Matrix(NamedTuple):
         return max(bits & -bits, nbytes)  # the lowest bit: the largest power of two that divides them all
 
 
+def merged_batch(batch: tuple[int, ...], matrices: Mapping[str, Matrix]) -> tuple[tuple[int, ...], dict[str, Matrix]]:
+    """The batch without dimensions of extent 1, and with neighbors that all matrices walk with one stride as one."""
+    dims: list[tuple[int, dict[str, int]]] = []
+    for position, extent in enumerate(batch):
+        if extent == 1:
+            continue
+        strides = {name: matrix.batch_strides[position] for name, matrix in matrices.items()}
+        if dims and all(dims[-1][1][name] == stride * extent for name, stride in strides.items()):
+            dims[-1] = (dims[-1][0] * extent, strides)
+        else:
+            dims.append((extent, strides))
+    merged = {
+        name: matrix._replace(batch_strides=tuple(strides[name] for _, strides in dims))
+        for name, matrix in matrices.items()
+    }
+    return tuple(extent for extent, _ in dims), merged
+
+
 class OperandForm(NamedTuple):
     """An operand of an expression, and whether it has an element of its own for each row and for each column."""
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tilewright.dtypes import PRODUCTS, fp32
 from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.expression.tree import Expression
-from tilewright.operand import HOST, Operand
+from tilewright.operand import Operand
 from tilewright.planner.element_types import check_dtypes, use_of
 from tilewright.planner.scaling import check_scales, over_sums
 from tilewright.problem import (
@@ -20,6 +20,7 @@ from tilewright.problem import (
     Problem,
     cuts_k,
     key_of,
+    merged_batch,
     output_key,
 )
 from tilewright.rounding import round_up
@@ -178,7 +179,7 @@ def _check(
     for name, operand in operands.items():
         if operand.device != a.device:
             raise ArgumentValueError(
-                f"{name} is on {_place(operand)} and a on {_place(a)}: all operands must be on one device; move {name}"
+                f"{name} is on {operand.place} and a on {a.place}: all operands must be on one device; move {name}"
                 f"{use_of(name, expression)}"
             )
     if out.shape != shape:
@@ -238,10 +239,6 @@ def _check_written(written: str, operands: Mapping[str, Operand], expression: Ex
             )
 
 
-def _place(operand: Operand) -> str:
-    return "the CPU" if operand.device == HOST else f"GPU {operand.device}"
-
-
 def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operand, b: Operand) -> tuple[int, ...]:
     rank = max(len(first), len(second))
     padded = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second, strict=True)
@@ -257,20 +254,14 @@ def _broadcast_shapes(first: tuple[int, ...], second: tuple[int, ...], a: Operan
 
 
 def _broadcast(operand: Operand, shape: tuple[int, ...], name: str, expression: Expression | None = None) -> Operand:
-    """The operand as seen with `shape`: missing dimensions in front and extents of 1 get stride 0."""
-    if operand.shape == shape:
-        return operand
-    missing = len(shape) - len(operand.shape)
-    if missing < 0 or any(x not in (1, y) for x, y in zip(operand.shape, shape[missing:], strict=True)):
+    """The operand as seen with `shape`."""
+    seen = operand.broadcast(shape)
+    if seen is None:
         raise ArgumentValueError(
             f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
             f"dimension must be 1 or match, counted from the last{use_of(name, expression)}"
         )
-    kept = (
-        stride if extent == wanted else 0
-        for extent, stride, wanted in zip(operand.shape, operand.strides, shape[missing:], strict=True)
-    )
-    return operand._replace(shape=shape, strides=(0,) * missing + tuple(kept))
+    return seen
 
 
 def _with_axis(operand: Operand, axis: int) -> Operand:
@@ -292,21 +283,8 @@ def _merge_batch(problem: Problem) -> Problem:
     """Drop batch dimensions of extent 1 and merge neighbors that every operand walks with one stride."""
     if not problem.batch:
         return problem
-    matrices = dict(problem.operands())
-    dims: list[tuple[int, dict[str, int]]] = []
-    for position, extent in enumerate(problem.batch):
-        if extent == 1:
-            continue
-        strides = {name: matrix.batch_strides[position] for name, matrix in matrices.items()}
-        if dims and all(dims[-1][1][name] == stride * extent for name, stride in strides.items()):
-            dims[-1] = (dims[-1][0] * extent, strides)
-        else:
-            dims.append((extent, strides))
-    merged = {
-        name: matrix._replace(batch_strides=tuple(strides[name] for _, strides in dims))
-        for name, matrix in matrices.items()
-    }
-    return problem.with_operands(merged)._replace(batch=tuple(extent for extent, _ in dims))
+    batch, matrices = merged_batch(problem.batch, dict(problem.operands()))
+    return problem.with_operands(matrices)._replace(batch=batch)
 
 
 def _fold_batch_into_rows(problem: Problem) -> Problem:

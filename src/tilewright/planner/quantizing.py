@@ -11,7 +11,7 @@ from tilewright.dtypes import FLOATS, DType, fp32, int8
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.kernels.quantize import BLOCK, CODES, MATRICES, Quantization
 from tilewright.operand import HOST, Operand, values_of
-from tilewright.problem import MAX_BATCH_DIMS, QUANTIZED, Matrix
+from tilewright.problem import MAX_BATCH_DIMS, QUANTIZED, Matrix, merged_batch
 from tilewright.rounding import ceil_div, round_up
 
 BLOCKS = ("tensor", "row", "1x128", "128x128")
@@ -125,7 +125,7 @@ def check_inputs(x: Operand, scale: Operand | None, options: Options) -> None:
     if scale.dtype is not fp32:
         raise ArgumentTypeError(f"scale is {scale.dtype} and must be fp32: convert it")
     if scale.device != x.device:
-        raise ArgumentValueError(f"scale is {_place(scale)} and x {_place(x)}: put both on one device")
+        raise ArgumentValueError(f"scale is on {scale.place} and x on {x.place}: put both on one device")
     if options.power_of_two:
         raise ArgumentValueError("power_of_two=True rounds the scale that is found, and scale is given: drop one")
     if options.transposed and options.by_line:
@@ -159,7 +159,7 @@ def check_outs(operands: Operands, options: Options) -> None:
         if out.shape != form.shape:
             raise ArgumentValueError(f"{name} has shape {out.shape} and must have {form.shape}: pass another")
         if out.device != x.device:
-            raise ArgumentValueError(f"{name} is {_place(out)} and x {_place(x)}: put both on one device")
+            raise ArgumentValueError(f"{name} is on {out.place} and x on {x.place}: put both on one device")
         if not out.writable:
             raise ArgumentValueError(f"{name} is read-only: pass an array that may be written")
         if form.dtype is options.dtype and out.shape[-1] > 1 and out.strides[-1] != 1 and 0 not in out.shape:
@@ -173,10 +173,6 @@ def check_outs(operands: Operands, options: Options) -> None:
             if out.overlaps(operand):
                 raise ArgumentValueError(f"{name} overlaps {other}: pass arrays that share no memory")
         known[name] = out
-
-
-def _place(operand: Operand) -> str:
-    return "in host memory" if operand.device == HOST else f"on GPU {operand.device}"
 
 
 def bind(operands: Operands, options: Options) -> tuple[Quantization, bool]:
@@ -205,7 +201,7 @@ def bind(operands: Operands, options: Options) -> tuple[Quantization, bool]:
         power_of_two=options.power_of_two,
         saturate=options.saturate,
     )
-    question = _normalized(_without_elements(question) if 0 in x.shape else _merged(question))
+    question = _normalized(_without_elements(question) if 0 in x.shape else _folded(_merged(question)))
     if len(question.batch) > MAX_BATCH_DIMS:
         raise UnsupportedError(
             f"x has {len(question.batch)} batch dimensions {question.batch} that cannot be merged; at most "
@@ -236,30 +232,23 @@ def _without_elements(question: Quantization) -> Quantization:
 
 
 def _merged(question: Quantization) -> Quantization:
-    """Batch dimensions that all matrices walk with one stride are one; with one more of rows, they are rows."""
-    matrices = _matrices(question)
-    dims: list[tuple[int, dict[str, int]]] = []
-    for position, extent in enumerate(question.batch):
-        if extent == 1:
-            continue
-        strides = {name: matrix.batch_strides[position] for name, matrix in matrices.items()}
-        if dims and all(dims[-1][1][name] == stride * extent for name, stride in strides.items()):
-            dims[-1] = (dims[-1][0] * extent, strides)
-        else:
-            dims.append((extent, strides))
-    rows = question.rows
-    if dims and question.transposed_codes is None and (question.by_line or question.whole):
-        extent, strides = dims[-1]
-        steps = {name: matrix.row_stride for name, matrix in matrices.items()}
-        if rows == 1:
-            matrices = {name: matrix._replace(row_stride=strides[name]) for name, matrix in matrices.items()}
-        if rows == 1 or all(strides[name] == rows * step for name, step in steps.items()):
-            rows *= dims.pop()[0]
-    merged = {
-        name: matrix._replace(batch_strides=tuple(strides[name] for _, strides in dims))
-        for name, matrix in matrices.items()
-    }
-    return question._replace(**merged, rows=rows, batch=tuple(extent for extent, _ in dims))  # type: ignore[arg-type]
+    """Batch dimensions that all matrices walk with one stride are one."""
+    batch, matrices = merged_batch(question.batch, _matrices(question))
+    return question._replace(**matrices, batch=batch)  # type: ignore[arg-type]
+
+
+def _folded(question: Quantization) -> Quantization:
+    """The last batch dimension as rows, if all matrices walk both with one stride, and scales are not of blocks."""
+    if not question.batch or question.transposed_codes is not None or not (question.by_line or question.whole):
+        return question
+    rows, matrices = question.rows, _matrices(question)
+    if rows == 1:
+        matrices = {name: matrix._replace(row_stride=matrix.batch_strides[-1]) for name, matrix in matrices.items()}
+    elif any(matrix.batch_strides[-1] != rows * matrix.row_stride for matrix in matrices.values()):
+        return question
+    folded = {name: matrix._replace(batch_strides=matrix.batch_strides[:-1]) for name, matrix in matrices.items()}
+    *batch, last = question.batch
+    return question._replace(**folded, rows=rows * last, batch=tuple(batch))  # type: ignore[arg-type]
 
 
 def _normalized(question: Quantization) -> Quantization:

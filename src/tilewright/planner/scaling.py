@@ -104,18 +104,13 @@ def over_sums(scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
     if prod(scale.shape) == 1 and not cuts_k(recipe):
         return scale._replace(shape=shape, strides=(0,) * len(shape))
     wanted = (*shape[:-2], *scale.shape[-2:]) if cuts_k(recipe) else shape
-    missing = len(wanted) - len(scale.shape)
-    pairs = zip(scale.shape, wanted[max(missing, 0) :], strict=False)
-    if missing < 0 or any(extent not in (1, target) for extent, target in pairs):
+    seen = scale.broadcast(wanted)
+    if seen is None:
         raise ArgumentValueError(
             f"a scale has shape {scale.shape}, whose batch dimensions do not broadcast to those of the result, "
             f"{shape[:-2]}: each must be 1 or match, counted from the last"
         )
-    kept = (
-        stride if extent == target else 0
-        for extent, stride, target in zip(scale.shape, scale.strides, wanted[missing:], strict=True)
-    )
-    return scale._replace(shape=wanted, strides=(0,) * missing + tuple(kept))
+    return seen
 
 
 def check_values(scales: Mapping[str, Any]) -> None:

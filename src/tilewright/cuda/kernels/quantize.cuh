@@ -11,6 +11,7 @@
 // A code is x * (1 / scale), two roundings in fp32, rounded to the nearest: within half a unit of
 // the code and 2^-22 of x / scale, and within half a unit if the scale is a power of two.
 #pragma once
+#include "epilogue/code_scale.cuh"
 #include "epilogue/code_tile.cuh"
 #include "layout/piece.cuh"
 #include "mainloop/chunk_loads.cuh"
@@ -22,27 +23,6 @@
 #include "types.cuh"
 
 namespace tilewright {
-
-// `a` is x, m its rows and n its columns. `transposed_codes` and `transposed_scale` are those of x
-// transposed; scales of tiles are in `scale`, whichever codes are written. `maxima`: fp32 bits, of
-// each row, then of each column, or one.
-struct QuantizeParameters : GemmParameters {
-  MatrixParameters codes, scale, transposed_codes, transposed_scale;
-  uint32_t* maxima;
-};
-
-// Where the scales come from: the tile, `maxima`, or the caller.
-enum class ScaleSource { tile, maxima, given };
-
-// The scale of elements whose largest magnitude is this: 1 if all are zero, and no less than the
-// least normal number, whose reciprocal is finite.
-template <class Config>
-__device__ __forceinline__ float scale_of(float largest) {
-  if (largest == 0.0f) return 1.0f;
-  const float scale = fmaxf(largest / static_cast<float>(Config::Codes::largest), 0x1p-126f);
-  if constexpr (!Config::power_of_two) return scale;
-  return __uint_as_float(__float_as_uint(scale) + 0x7FFFFF & 0xFF800000);
-}
 
 // Config names: Input; Codes; tile_m, tile_n, threads; source: a ScaleSource; measures: whether the
 // launch only leaves `maxima`; by_line: whether each row (and each column) has a scale, else the
@@ -254,41 +234,36 @@ class QuantizeTile {
   __device__ __forceinline__ void make_factors() {
     Storage& shared = storage();
     constexpr bool waits = source == ScaleSource::maxima;
+    // Of one line of x, whose number in the matrix is `index`, with a scale in `matrix`.
+    auto make = [&](float& of_line, int index, int extent, auto largest_here, uint32_t* maximum,
+                    const MatrixParameters& matrix, int block) {
+      if (index >= extent) {
+        of_line = 0.0f;  // read, but what comes of it is not stored
+        return;
+      }
+      const float largest = finds ? largest_here() : waits ? __uint_as_float(*maximum) : 0.0f;
+      if constexpr (Config::measures) {
+        raise(maximum, largest);
+      } else {
+        of_line = factor(scale_at(matrix, index, block), largest, finds || block == 0);
+      }
+    };
     if constexpr (of_rows) {
       for (int line = threadIdx.x; line < tile_m; line += threads) {
         const int row = first_row() + line;
-        if (row >= parameters.m) {
-          shared.row_factors[line] = 0.0f;  // read, but what comes of it is not stored
-          continue;
-        }
-        const float largest = finds   ? largest_of_row(line)
-                              : waits ? __uint_as_float(*maximum_of_row(row))
-                                      : 0.0f;
-        if constexpr (Config::measures) {
-          raise(maximum_of_row(row), largest);
-        } else {
-          float* place = scale_at(parameters.scale, row, tile_column);
-          shared.row_factors[line] = factor(place, largest, finds || tile_column == 0);
-        }
+        make(
+            shared.row_factors[line], row, parameters.m, [&] { return largest_of_row(line); },
+            maximum_of_row(row), parameters.scale, tile_column);
       }
     }
     if constexpr (of_columns) {
       // Other threads than those with rows, if there are.
       for (int line = (threadIdx.x + tile_m) % threads; line < tile_n; line += threads) {
         const int column = first_column() + line;
-        if (column >= parameters.n) {
-          shared.column_factors[in_planes(line)] = 0.0f;
-          continue;
-        }
-        const float largest = finds   ? largest_of_column(line)
-                              : waits ? __uint_as_float(*maximum_of_column(column))
-                                      : 0.0f;
-        if constexpr (Config::measures) {
-          raise(maximum_of_column(column), largest);
-        } else {
-          float* place = scale_at(parameters.transposed_scale, column, tile_row);
-          shared.column_factors[in_planes(line)] = factor(place, largest, finds || tile_row == 0);
-        }
+        make(
+            shared.column_factors[in_planes(line)], column, parameters.n,
+            [&] { return largest_of_column(line); }, maximum_of_column(column),
+            parameters.transposed_scale, tile_row);
       }
     }
     if constexpr (!Config::by_line) {

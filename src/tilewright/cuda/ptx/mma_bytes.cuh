@@ -11,53 +11,22 @@ template <class InputA, class InputB, class Sum>
 __device__ __forceinline__ void mma_m16n8k32(Sum (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                                              uint32_t b1);
 
-template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e4m3>(float (&d)[4],
-                                                                 const uint32_t (&a)[4],
-                                                                 uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+#define TILEWRIGHT_MMA_M16N8K32(InputA, InputB, Sum, types, constraint)                            \
+  template <>                                                                                      \
+  __device__ __forceinline__ void mma_m16n8k32<InputA, InputB>(Sum(&d)[4], const uint32_t (&a)[4], \
+                                                               uint32_t b0, uint32_t b1) {         \
+    asm("mma.sync.aligned.m16n8k32.row.col." types                                                 \
+        " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                         \
+        : constraint(d[0]), constraint(d[1]), constraint(d[2]), constraint(d[3])                   \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                           \
+  }
 
-template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e4m3, fp8_e5m2>(float (&d)[4],
-                                                                 const uint32_t (&a)[4],
-                                                                 uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+TILEWRIGHT_MMA_M16N8K32(fp8_e4m3, fp8_e4m3, float, "f32.e4m3.e4m3.f32", "+f")
+TILEWRIGHT_MMA_M16N8K32(fp8_e4m3, fp8_e5m2, float, "f32.e4m3.e5m2.f32", "+f")
+TILEWRIGHT_MMA_M16N8K32(fp8_e5m2, fp8_e4m3, float, "f32.e5m2.e4m3.f32", "+f")
+TILEWRIGHT_MMA_M16N8K32(fp8_e5m2, fp8_e5m2, float, "f32.e5m2.e5m2.f32", "+f")
+TILEWRIGHT_MMA_M16N8K32(int8, int8, int32_t, "s32.s8.s8.s32", "+r")
 
-template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e4m3>(float (&d)[4],
-                                                                 const uint32_t (&a)[4],
-                                                                 uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <>
-__device__ __forceinline__ void mma_m16n8k32<fp8_e5m2, fp8_e5m2>(float (&d)[4],
-                                                                 const uint32_t (&a)[4],
-                                                                 uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-template <>
-__device__ __forceinline__ void mma_m16n8k32<int8, int8>(int32_t (&d)[4], const uint32_t (&a)[4],
-                                                         uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+#undef TILEWRIGHT_MMA_M16N8K32
 
 }  // namespace tilewright
