@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from support.doubles import RecordingBackend
 from tilewright import api
+from tilewright.arrays import describe
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.bench.inputs import Shape
 from tilewright.cli.options import ActivationName
@@ -180,7 +181,7 @@ def test_the_arrays_of_a_first_call_are_read_once(backend, monkeypatch):
     a, b, c, out = f16(64, 32), f16(32, 48), f16(64, 48), f16(64, 48)
     plan = tw.plan(a, b, c, m=range(2, 65), backend=backend)
     plan(a, b, c)
-    described = mock.Mock(side_effect=call_arguments.describe)
+    described = mock.Mock(side_effect=describe)
     for module in (call_arguments, slots):
         monkeypatch.setattr(module, "describe", described)
     plan(a[:40], b, c[:40], alpha=2.0, beta=3.0, out=out[:40])
