@@ -51,13 +51,15 @@ def profile(ncu: Path, command: Sequence[str], metrics: Sequence[str]) -> list[C
         text = log.read_text(encoding="utf-8") if log.exists() else ""
     if "ERR_NVGPUCTRPERM" in text + done.stderr:
         raise UnavailableError(
-            "ncu may not read this GPU's counters (ERR_NVGPUCTRPERM): run as root, or load the driver's module with "
-            "NVreg_RestrictProfilingToAdminUsers=0"
+            "ncu may not read this GPU's counters (ERR_NVGPUCTRPERM): call it as root, or give the driver's module "
+            "the option NVreg_RestrictProfilingToAdminUsers=0"
         )
     launches = parse(text)
     if not launches:
         said = "\n".join((text + done.stdout + done.stderr).strip().splitlines()[-12:])
-        raise UnavailableError(f"{ncu} counted no launch and ended with status {done.returncode}; it said:\n{said}")
+        raise UnavailableError(
+            f"{ncu} counted no launch and ended with status {done.returncode}; see what it said:\n{said}"
+        )
     return [{metric: launch.get(metric) for metric in metrics} for launch in launches]
 
 
