@@ -63,7 +63,8 @@ class Cut(NamedTuple):
         problem = self.problem
         return {
             "chip": self.chip.name, "kernel": self.kernel.name, "config": dataclasses.asdict(self.config),
-            "m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.a.dtype.name, "out_dtype": problem.out.dtype.name,
+            "m": problem.m, "n": problem.n, "k": problem.k,
+            "dtype": problem.a.dtype.name, "out_dtype": problem.out.dtype.name,
             "swapped": self.solved is not problem, "levels": [level.as_dict() for level in self.levels],
         }  # fmt: skip
 
@@ -90,8 +91,8 @@ class CutOptions:
         MultipliedName | None,
         typer.Option(
             "--dtype",
-            help="Element type of A and B; the result has the usual one of such products. By default the first of 16 or "
-            "32 bits that the kernel takes.",
+            help="Element type of A and B; the result has the usual one of such products. By default the first "
+            "that the kernel takes of bf16, fp16, fp32.",
         ),
     ] = None
     layout: OwnLayoutOption = None
@@ -115,7 +116,7 @@ class CutOptions:
         return Cut(chip, kernel, config, constants, problem, solved, blocking, found)
 
     def _compiled_for(self, gpu: "Hardware") -> "Hardware":
-        """The GPU with an architecture that kernels have: an older one passes for the oldest, for a rung that shows it.
+        """The GPU with an architecture that kernels have: an older one gets the oldest, for a rung that shows it.
 
         Raises an ArgumentValueError for an older one and another kernel.
         """

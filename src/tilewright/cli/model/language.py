@@ -86,6 +86,8 @@ def llm(
             predictions = [_predicted(each, multiplied, found_chip.gpu) for each in gemms]
         except TilewrightError as error:
             unknown = str(error)
+    if unknown is None and None in predictions:
+        unknown = f"the model has no time for the kernel of {gemms[predictions.index(None)].name}"
     sequences, each_tokens = (count, before + 1) if decoding else (1, before + count)
     weight_bytes = BYTES[multiplied] if weight_bits is None else weight_bits / 8
     held = memory(found_model, found_chip, sequences, each_tokens, weight_bytes)
@@ -107,25 +109,14 @@ def llm(
         predicted += whole.attention.seconds
     record |= {
         "attention": {"flops": beside.flops, "bytes": beside.nbytes, "least_seconds": whole.attention.seconds},
-        "least_seconds": whole.seconds, "predicted_seconds": predicted, "not_predicted": unknown, "gemm_share": whole.gemm_share,
-        "gain_of_doubling_gemms": amdahl(whole.gemm_share, 2),
+        "least_seconds": whole.seconds, "predicted_seconds": predicted, "not_predicted": unknown,
+        "gemm_share": whole.gemm_share, "gain_of_doubling_gemms": amdahl(whole.gemm_share, 2),
     }  # fmt: skip
 
     def show() -> None:
         head = (
-            "in a layer",
-            "m",
-            "n",
-            "k",
-            "times",
-            "FLOP",
-            "bytes",
-            "FLOP/B",
-            "bound",
-            "least us",
-            "predicted",
-            "layers",
-        )
+            "in a layer", "m", "n", "k", "times", "FLOP", "bytes", "FLOP/B", "bound", "least us", "predicted", "layers"
+        )  # fmt: skip
         cells: list[tuple[str, ...]] = [head]
         for product, work, seconds in zip(gemms, whole.gemms, predictions, strict=True):
             sizes = map(number, (product.m, product.n, product.k, product.copies))
