@@ -24,7 +24,8 @@ class WgmmaConstants(Constants):
     """The Constants of `wgmma`: layouts of A and B in shared memory, the ring and staging in bytes, and out's stores.
 
     The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
-    threads has `accumulators` registers, and `promoted` more for the products of a k-block and scales of blocks, where `promotes`: sums in tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
+    threads has `accumulators` registers, and `promoted` more for the products of a k-block and scales of blocks, where
+    `promotes`: sums in tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
     """
 
     stages: int
