@@ -96,8 +96,8 @@ def scales(variant, a_shape, b_shape, random, free):
     fast = (random.choice((-2, -1)) if variant.scales_blocks else -2, -1)
     nbytes = (4, 8 if variant.recipe == "1x128_1x128" and variant.n_multiple % 2 == 0 else 4)
     found = tuple(
-        view("fp32", shape, *each, random, free, signed=True) if shape else View("fp32", (), ())
-        for shape, *each in zip(shapes, fast, nbytes, strict=True)
+        view("fp32", shape, along, aligned, random, free, signed=True) if shape else View("fp32", (), ())
+        for shape, along, aligned in zip(shapes, fast, nbytes, strict=True)
     )
     zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1)))
     return (*found, view("int32", zeros, -2, 4, random, free, signed=True)) if variant.zero else found
