@@ -13,6 +13,7 @@ from tilewright import dtypes
 from tilewright.bench.contender import Absent, Prepared
 from tilewright.bench.inputs import Inputs
 from tilewright.dtypes import DType
+from tilewright.errors import UnavailableError
 
 CUDA_TYPES = {
     dtypes.fp32: 0, dtypes.fp16: 2, dtypes.int8: 3, dtypes.int32: 10, dtypes.bf16: 14, dtypes.fp8_e4m3: 28,
@@ -61,7 +62,7 @@ class Library:
 
         def call(*arguments: Any) -> None:
             if status := entry(*arguments):
-                raise RuntimeError(f"{function} returned {status}")
+                raise UnavailableError(f"{function} returned {status}: cuBLAS does not take this here")
 
         return call
 
