@@ -62,7 +62,7 @@ class Library:
 
         def call(*arguments: Any) -> None:
             if status := entry(*arguments):
-                raise UnavailableError(f"{function} returned {status}, so cuBLAS does not take this: use another contender")
+                raise UnavailableError(f"{function} returned {status} and did nothing: use another contender")
 
         return call
 
