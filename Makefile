@@ -70,7 +70,7 @@ doors:  ## Test `check` on kernels of Triton, CuTe DSL, CuPy and CUTLASS, which 
 	@TILEWRIGHT_DOORS=required .venv-doors/bin/python -m pytest tests/emulate/doors tests/emulate/test_check_page.py
 
 test-gpu: $(READY)  ## The tests that need a GPU, which must be there; those of two GPUs skip on one
-	@$(PYTEST) tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
+	@$(PYTEST) -n 8 --dist worksteal tests/gpu --ignore tests/gpu/proof --require-gpu --record results/gpu_verification.json
 
 proof: $(READY)  ## The emulator against a GPU: instructions, TMA and (where ncu may count) memory counters
 	@for cases in "$(PARALLEL) tests/gpu/proof --ignore $(COUNTERS)" $(COUNTERS); do \

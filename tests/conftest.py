@@ -44,6 +44,17 @@ def gpu_count():
     return api.gpu_count()
 
 
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["verified"] = verification.outcome()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    if found := getattr(node, "workeroutput", {}).get("verified"):
+        verification.merge(**found)
+
+
 def pytest_terminal_summary(terminalreporter, exitstatus, config):
     if path := config.getoption("--record"):
         if message := unrecorded(exitstatus):

@@ -55,11 +55,19 @@ def test_a_type_string_without_a_dtype_is_enough():
     assert (adopted.dtype, adopted.shape, adopted.strides, adopted.device) == (dtypes.fp32, (3, 2), (4, 2), 2)
 
 
-def test_bf16_of_a_cuda_array_comes_from_its_dtype():
-    # NumPy's type string of bf16 is that of two nameless bytes.
-    array = GpuArray(np.zeros((3, 4), ml_dtypes.bfloat16))
-    assert array.__cuda_array_interface__["typestr"] == "<V2"
-    assert adopt(array, "a").dtype == dtypes.bf16
+@pytest.mark.parametrize(
+    ("kind", "typestr", "dtype"),
+    [
+        (ml_dtypes.bfloat16, "<V2", dtypes.bf16),
+        (ml_dtypes.float8_e4m3fn, "<V1", dtypes.fp8_e4m3),
+        (ml_dtypes.float8_e5m2, "<f1", dtypes.fp8_e5m2),
+    ],
+)
+def test_dtypes_that_numpy_lacks_come_from_the_array(kind, typestr, dtype):
+    # NumPy's type strings of these are nameless bytes, or none that NumPy itself reads.
+    array = GpuArray(np.zeros((3, 4), kind))
+    assert array.__cuda_array_interface__["typestr"] == typestr
+    assert adopt(array, "a").dtype == dtype
 
 
 def test_contiguous_cuda_arrays_may_leave_out_strides():

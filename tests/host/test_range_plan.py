@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from support.doubles import RecordingBackend
 from tilewright import api
+from tilewright.arrays import describe
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.bench.inputs import Shape
 from tilewright.cli.options import ActivationName
@@ -19,7 +20,7 @@ from tilewright.hardware import H200
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
-from tilewright.planner import ahead, family, planning, tuned
+from tilewright.planner import ahead, call_arguments, family, planning, slots, tuned
 
 
 def f16(*shape):
@@ -174,6 +175,24 @@ def test_a_new_number_of_rows_is_bound_and_chosen_for_once(backend, monkeypatch)
         assert plan(a[:m], b, out=out[:m]).base is out
     with pytest.raises(AssertionError, match="bound again"):
         plan(a[:1], b)
+
+
+def test_the_arrays_of_a_first_call_are_read_once(backend, monkeypatch):
+    a, b, c, out = f16(64, 32), f16(32, 48), f16(64, 48), f16(64, 48)
+    plan = tw.plan(a, b, c, m=range(2, 65), backend=backend)
+    plan(a, b, c)
+    described = mock.Mock(side_effect=describe)
+    for module in (call_arguments, slots):
+        monkeypatch.setattr(module, "describe", described)
+    plan(a[:40], b, c[:40], alpha=2.0, beta=3.0, out=out[:40])
+    assert described.call_count == 4
+    pointers, alpha, beta, _ = backend.launched[-1]
+    assert (alpha, beta) == (2.0, 3.0)
+    assert set(pointers) >= {array.ctypes.data for array in (a, b, c, out)}
+    with pytest.raises(ValueError, match="for the operands a, b, c and called with a, b "):
+        plan(a[:24], b, c[:24], beta=0.0)
+    with pytest.raises(ValueError, match="alpha=0"):
+        plan(a[:16], b, c[:16], alpha=0.0)
 
 
 @pytest.mark.parametrize("step", [1, 7])

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -32,6 +32,17 @@ def last_run(tmp_path):
 def test_a_record_names_the_element_types(monkeypatch):
     monkeypatch.setitem(verification.verified_dtypes, "mma", {"int8", "bf16"})
     assert verification.record("H200", "CUDA 13.0", "13.0", "pytest", 60)["dtypes"] == {"mma": ["bf16", "int8"]}
+
+
+def test_processes_that_share_the_cases_add_up(monkeypatch):
+    monkeypatch.setattr(verification, "verified", Counter({"mma": 200}))
+    monkeypatch.setattr(verification, "verified_dtypes", defaultdict(set, {"mma": {"bf16"}}))
+    another = {"cases": {"mma": 400, "simt": 200}, "dtypes": {"mma": ["int8"], "simt": ["fp32"]}}
+    verification.merge(**another)
+    assert verification.outcome() == {
+        "cases": {"mma": 600, "simt": 200},
+        "dtypes": {"mma": ["bf16", "int8"], "simt": ["fp32"]},
+    }
 
 
 def test_the_digest_depends_on_content_and_not_on_place(package):

@@ -22,7 +22,7 @@ CASES_PER_KERNEL = 2000
 CASES_PER_RUNG = 200
 
 verified: Counter[str] = Counter()
-"""Generated cases that came out right in this process, by kernel."""
+"""Generated cases that came out right by kernel, in this process or in those that shared its tests."""
 verified_dtypes: defaultdict[str, set[str]] = defaultdict(set)
 """The element types of a in these cases, by kernel."""
 
@@ -54,13 +54,25 @@ def python_code(text: str) -> str:
     return "\n".join(lines)
 
 
+def outcome() -> dict[str, dict[str, object]]:
+    """What this process verified, for `merge` in the one that gave it its tests."""
+    return {"cases": dict(verified), "dtypes": {name: sorted(found) for name, found in verified_dtypes.items()}}
+
+
+def merge(cases: dict[str, int], dtypes: dict[str, list[str]]) -> None:
+    """Add what another process verified."""
+    verified.update(cases)
+    for name, found in dtypes.items():
+        verified_dtypes[name].update(found)
+
+
 def cases_of(kernel: str) -> int:
     """The number of generated cases of a kernel in a full run."""
     return CASES_PER_KERNEL if kernel in KERNELS else CASES_PER_RUNG
 
 
 def incomplete(kernels: Collection[str]) -> str | None:
-    """The reason why this process has verified too little for a record; None if every kernel had all its cases."""
+    """The reason why this run has verified too little for a record; None if every kernel had all its cases."""
     counts = [f"{verified[name]} of {cases_of(name)} cases of {name}" for name in kernels]
     complete = all(verified[name] == cases_of(name) for name in kernels)
     return None if complete else f"Nothing is recorded, since a part has run: {', '.join(counts)}."

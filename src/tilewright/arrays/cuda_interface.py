@@ -60,11 +60,12 @@ class CudaInterface(GpuLibrary):
         interface = array.__cuda_array_interface__
         pointer, read_only = interface["data"]
         shape = tuple(interface["shape"])
-        # Type strings know no bf16 ("<V2"): the array's own dtype does.
-        named = np.dtype(interface["typestr"])
-        if not named.isnative:
-            raise ArgumentTypeError(f"{argument}.dtype={named} is byte-swapped: convert it first")
-        dtype = dtypes.parse(getattr(array, "dtype", named), f"{argument}.dtype")
+        # Type strings know no bf16 ("<V2") and no fp8 ("<V1", "<f1"): the array's own dtype does.
+        typestr = interface["typestr"]
+        if typestr.startswith(">"):
+            raise ArgumentTypeError(f"{argument}.dtype={typestr} is byte-swapped: convert it first")
+        kind = array.dtype if hasattr(array, "dtype") else np.dtype(typestr)
+        dtype = dtypes.parse(kind, f"{argument}.dtype")
         if interface.get("strides") is None:
             strides = contiguous_strides(shape)
         else:

@@ -32,10 +32,9 @@ class MmaConfig:
         """Threads of a CTA."""
         return 32 * self.warps_m * self.warps_n
 
-    @property
-    def smem_bytes(self) -> int:
-        """Shared memory of a CTA: all stages of A's and B's tiles, of 2-byte elements."""
-        return 2 * self.stages * (self.tile_m + self.tile_n) * self.tile_k
+    def smem_bytes(self, nbytes: int) -> int:
+        """Shared memory of a CTA: all stages of A's and B's tiles, of elements of so many bytes."""
+        return self.stages * (self.tile_m + self.tile_n) * self.tile_k * nbytes
 
 
 _GATHER_SECONDS = {1: 0.9e-6, 2: 0.9e-6, 4: 0.9e-6, 8: 0.37e-6}
@@ -176,12 +175,10 @@ class MmaKernel(TiledKernel):
     def derive(self, config: MmaConfig, features: TiledFeatures) -> MmaConstants:
         """The Constants of a Config for problems with these features."""
         nbytes = features.Input.nbytes
-        walked = self.walked(config, features)
-        if nbytes == 1:
-            kept = features._replace(a_k_major=True, b_k_major=True)  # in shared memory
-            walked = self.walked(config, kept) | {"smem_bytes": config.smem_bytes // 2}
+        # Elements of 1 byte are K-major in shared memory.
+        kept = features if nbytes > 1 else features._replace(a_k_major=True, b_k_major=True)
         return MmaConstants(
-            **walked,
+            **self.walked(config, kept),
             Input=features.Input,
             InputB=features.InputB,
             k_step=_STEP_BYTES // nbytes,

@@ -67,8 +67,8 @@ class Part(NamedTuple):
     turned: bool = False
 
     @staticmethod
-    def of(problem: Problem, name: Literal["a", "b"]) -> "Part":
-        """Of an operand of the Problem of a `repack`."""
+    def of(problem: Problem, name: str) -> "Part":
+        """Of a or b of the Problem of a `repack`."""
         matrix: Matrix = getattr(problem, name)
         copy = _copy_of(problem, name)
         if copy is None:

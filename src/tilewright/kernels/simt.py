@@ -32,10 +32,9 @@ class SimtConfig:
         """Threads of a CTA."""
         return 32 * (self.tile_m // max(self.warp_m, 1)) * (self.tile_n // max(self.warp_n, 1))
 
-    @property
-    def smem_bytes(self) -> int:
-        """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements."""
-        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * fp32.nbytes
+    def smem_bytes(self, nbytes: int) -> int:
+        """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements of so many bytes."""
+        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * nbytes
 
 
 _CANDIDATES = (

@@ -81,7 +81,7 @@ class TiledKernel(Kernel):
         b_elements = self.copy_elements(features.b_copy_bytes, features.InputB)
         return values_of(config) | {
             "threads": config.threads,
-            "smem_bytes": config.smem_bytes,
+            "smem_bytes": config.smem_bytes(features.Input.nbytes),
             "epilogue": features.epilogue,
             "a_k_major": features.a_k_major,
             "a_copy_elements": a_elements,

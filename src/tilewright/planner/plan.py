@@ -185,10 +185,25 @@ class Plan:
         pointers = (self._reader or self._make_reader())(arrays)
         return None if pointers is None else self.launch(arrays, pointers, alpha, beta, stream)[0]
 
-    def _call(
+    def first_call(
         self, arrays: tuple[Any, ...], named: NamedArrays, alpha: float | None, beta: float | None, stream: Any
+    ) -> Any:
+        """A call with the very arrays that it was made for, a, b, c, bias and out, which need not be read again."""
+        return self._call(arrays, named, alpha, beta, stream, self.pointers)[0]
+
+    def _call(
+        self,
+        arrays: tuple[Any, ...],
+        named: NamedArrays,
+        alpha: float | None,
+        beta: float | None,
+        stream: Any,
+        pointers: list[int] | None = None,
     ) -> tuple[Any, Any]:
-        """Check a call's arrays and scalars, and launch; returns out and the counters."""
+        """Check a call's arrays and scalars, and launch; returns out and the counters.
+
+        pointers: the arrays' addresses, if the arrays are known to fit.
+        """
         c, expression = arrays[C], self.problem.epilogue.expression
         if expression is not None or any(each is not None for each in named):
             bias, of_expression = in_order(expression, arrays[C + 1], named)
@@ -207,9 +222,8 @@ class Plan:
                 f"alpha={alpha}: this plan was made for alpha {'other than' if self._multiplies else 'of'} 0 (a and b "
                 f"are not read where it is 0): make another plan"
             )
-        pointers = (self._reader or self._make_reader())(arrays)
         if pointers is None:
-            pointers = self._read_checking(arrays)
+            pointers = (self._reader or self._make_reader())(arrays) or self._read_checking(arrays)
         return self.launch(arrays, pointers, alpha, beta, stream)
 
     def launch(

@@ -70,19 +70,20 @@ class RangePlan:
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
         plan = self._plans.get(rows)
-        if plan is None:
-            if rows not in self.rows:
-                self._refuse(a)
-            named = operands, outputs, scale_a, scale_b, zero_a
-            plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
-            if len(self._plans) >= MOST_PLANS:
-                self._plans.clear()
-            if rows:  # arrays without rows have any strides
-                self._plans[rows] = plan
-        return plan(
-            a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-            scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
-        )  # fmt: skip
+        if plan is not None:
+            return plan(
+                a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
+                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
+            )  # fmt: skip
+        if rows not in self.rows:
+            self._refuse(a)
+        named = operands, outputs, scale_a, scale_b, zero_a
+        plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        if rows:  # arrays without rows have any strides
+            self._plans[rows] = plan
+        return plan.first_call((a, b, c, bias, out), named, alpha, beta, stream)
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""

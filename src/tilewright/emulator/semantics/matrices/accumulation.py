@@ -2,7 +2,7 @@
 
 One step adds some products and the accumulator at once. Products are exact. All terms are aligned to the largest
 exponent, where that of a product is the sum of its factors' exponents, and cut behind `fraction_bits`, toward zero.
-Their sum is exact. As f32 it is cut toward zero, as f16 rounded to the nearest, ties to even.
+Their sum is exact. As f32 it is cut toward zero, as f16 rounded to the nearest, ties to even; a zero is +0.
 
 Sources: P. Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", 2025, for the
 steps, the bits and special values; the machine code that ptxas 13.0 writes for sm_90, for the instructions that are
@@ -163,15 +163,14 @@ def _finite_step(adder: Adder, factors: Factors, c: Float32, accumulator: str) -
         # All of this is exact in float64: products have 22 bits, and the cut terms are integers below 2^28.
         scale = np.ldexp(1.0, adder.fraction_bits - top.astype(np.int32))
         scaled *= scale
-        added = 0.0 + np.trunc(scaled)  # a sum of zeros is +0
+        added = np.trunc(scaled)
         for k in range(len(u)):
             np.multiply(u[k], v[k], out=scaled)
             np.multiply(scaled, scale, out=scaled)
             added += np.trunc(scaled, out=scaled)
         total[part] = added / scale
-    if accumulator == "f16":
-        return _as("f16", narrow_to_odd(total))
-    return _cut(total, adder.sum_bits)
+    cut = _as("f16", narrow_to_odd(total)) if accumulator == "f16" else _cut(total, adder.sum_bits)
+    return cut + f4(0)  # -0 becomes +0
 
 
 _PART = 1 << 15
