@@ -134,10 +134,14 @@ class Case:
 
 
 class Memory:
-    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
+    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given.
 
-    def __init__(self, case: Case):
+    on_tensor_cores: those of a GPU or of the emulator's hardware arithmetic make the sums, and cut those of fp8.
+    """
+
+    def __init__(self, case: Case, on_tensor_cores: bool = False):
         self.case = case
+        self._cut_after = case.problem().cut_after if on_tensor_cores else None
         self.buffers = {name: Buffer(view) for name, view in case.views().items()}
         self.arrays = {name: buffer.array for name, buffer in self.buffers.items()}
         if case.in_place:
@@ -169,6 +173,7 @@ class Memory:
             expression=case.expression,
             operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
             accumulator=self._accumulator,
+            cut_after=self._cut_after,
             exact=case.exact,
         )
 
@@ -179,7 +184,7 @@ class Memory:
     def verify(self):
         """Raise an AssertionError unless out holds the product and no other byte has changed."""
         check(self.arrays["out"], self._expected)
-        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, self._accumulator)
+        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, self._accumulator, self._cut_after)
         for name, buffer in self.buffers.items():
             stray = stray_writes(buffer, self._before[name], is_out=name in WRITTEN)
             assert not stray.size, (

@@ -158,11 +158,12 @@ class Product:
         arrays: those of `operands` and of `outputs`.
         """
         a, b = arrays["a"], arrays["b"]
-        found = compare(out, a, b, self.problem.epilogue, arrays, accumulator=accumulator)
+        sums = {"accumulator": accumulator, "cut_after": self.problem.cut_after}
+        found = compare(out, a, b, self.problem.epilogue, arrays, **sums)
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
-            right = right and compare(acc, a, b, accumulator=accumulator).verified
+            right = right and compare(acc, a, b, **sums).verified
         if outputs and right:  # else they may be of anything
             numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
