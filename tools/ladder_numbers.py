@@ -36,6 +36,8 @@ def records(folder: Path = ROOT / "results") -> list[dict[str, Any]]:
     found: dict[tuple[int, int, int], tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob("ladder_*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
+        if record.get("counters"):
+            continue
         other, _ = found.setdefault(_shape(record), (path, record))
         if other != path:
             raise ValueError(f"{other.name} and {path.name} are both of {_shape_text(_shape(record))}: keep one")

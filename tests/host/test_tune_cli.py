@@ -1,21 +1,31 @@
 """`tilewright tune` and `tilewright compile` on a machine without a GPU."""
 
 import json
+import re
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from support.commands import error, in_json, invoke
+from support.tuning import InstantPool, PretendedStand, Turns
+from tilewright import api
+from tilewright.backends import gpu as gpu_backend
 from tilewright.cli.compile import parse_rows
 from tilewright.errors import ArgumentValueError
-from tilewright.jit import cache
+from tilewright.hardware import H200
+from tilewright.jit import cache, pool
 from tilewright.jit.cache import default_cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
+from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner import tuned
 from tilewright.planner.tuned import Store
 from tilewright.planner.tuned_table import Entry, Key, Table, encode
+from tilewright.planner.tuning import search, stand
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +110,33 @@ def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monke
 )
 def test_what_cannot_be_done_is_said(arguments, message):
     assert message in error(*arguments)
+
+
+@pytest.fixture
+def pretended_gpu(monkeypatch):
+    """An H200 on which `gemv` takes 5 us and everything else 6 us, and nothing is compiled."""
+
+    def us(config):
+        return 5.0 if isinstance(config, GemvConfig) else 6.0
+
+    gpu = SimpleNamespace(hardware=H200)
+    monkeypatch.setattr(api, "gpu_count", lambda: 1)
+    monkeypatch.setattr(gpu_backend, "backend", lambda device: gpu)
+    monkeypatch.setattr(stand, "GpuStand", lambda problem, backend: nullcontext(PretendedStand(us)))
+    monkeypatch.setattr(pool, "CompilerPool", lambda jobs: nullcontext(InstantPool()))
+    monkeypatch.setattr(search, "Settings", partial(search.Settings, settled=Turns(cycles=5), near=2.0))
+
+
+def test_what_wins_is_shown_with_the_others_whatever_their_kernels(pretended_gpu):
+    arguments = ("tune", "--shape", "16,4096,1001", "--shape", "3,8192,1024", "--shape", "512,1024,1023")
+    said = invoke(*arguments).stdout
+    assert len(re.findall("^16x4096x1001 .* Configs timed", said, re.MULTILINE)) == 1
+    assert {"GemvConfig", "WgmmaConfig"} <= set(re.findall(r"of untuned  (\w+)\(", said))
+    assert "16x4096x1001: known" in invoke(*arguments).stdout
+    known = in_json(*arguments, "--list")
+    kernels = {product["known"]["m"]: product["known"]["kernel"] for product in known["products"]}
+    assert kernels == {16: "gemv", 3: "gemv", 512: "wgmma"}
+    assert len(known["entries"]) == 3
 
 
 def test_tables_are_listed_exported_and_imported(folder, tmp_path):

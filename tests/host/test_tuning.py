@@ -1,22 +1,20 @@
 """The tuner, on stands without a GPU: what it measures, what it believes, and what it keeps."""
 
 import ctypes
-import random
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+from support.tuning import InstantPool, PretendedStand, Turns
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.dtypes import bf16, fp16, fp32
 from tilewright.errors import UnavailableError, UnsupportedError
 from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
-from tilewright.jit.compile import CompilationError, nvrtc_version
+from tilewright.jit.compile import nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
-from tilewright.measure.protocol import Protocol, Sample, Work
 from tilewright.planner.tuned_table import Key
 from tilewright.planner.tuning import Settings, tune
 from tilewright.planner.tuning.candidates import ranked, untuned, variants
@@ -29,50 +27,7 @@ def product(m=512, n=768, k=1024, dtype=bf16, **changes):
     return Problem(**{"m": m, "n": n, "k": k} | matrices | changes)
 
 
-class Turns(Protocol):
-    """Contenders in turns, without waiting."""
-
-    name = "turns"
-    turn_seconds = 0.0
-
-    def turn(self, work, once, sensors):
-        return Sample(work.run(1) / work.launches)
-
-
 SETTINGS = Settings(settled=Turns(cycles=5))
-
-
-class InstantPool:
-    """Compiles nothing, in an order of its own."""
-
-    def __init__(self, failing=(), seed=0):
-        self.failing, self.order = failing, random.Random(seed)
-        self.units = []
-
-    def build_all(self, units, arch):
-        shuffled = list(units)
-        self.units += shuffled
-        self.order.shuffle(shuffled)
-        for unit in shuffled:
-            yield unit, CompilationError("ptxas is unhappy", "log") if unit in self.failing else "compiled"
-
-
-class PretendedStand:
-    """A GPU whose times are known: `us` of a Config, with some noise."""
-
-    def __init__(self, us, wrong=(), hardware=H200, noise=0.01):
-        self.us, self.wrong, self.hardware, self.noise = us, wrong, hardware, noise
-        self.order, self.timed = random.Random(1), []
-
-    def fault(self, candidate, compiled):
-        assert compiled == "compiled"
-        return "it is wrong" if candidate.config in self.wrong else ""
-
-    def work(self, candidate, compiled, until):
-        until.enter_context(nullcontext())
-        self.timed.append(candidate.config)
-        us = self.us(candidate.config)
-        return Work(lambda times: times * 10 * us * 1e-6 * self.order.gauss(1, self.noise), launches=10)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -69,6 +69,11 @@ class Variant:
         return self.kernel == "copy"
 
     @property
+    def scales_blocks(self):
+        """Whether scales change along k."""
+        return self.recipe is not None and self.recipe.startswith("1x128")
+
+    @property
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
@@ -94,7 +99,7 @@ class Variant:
     @property
     def most_k(self):
         """The most elements of k beyond these."""
-        return 2 * self.k_block + 40 if self.kernel == "gemv" else 200
+        return 2 * self.k_block + 40 if self.kernel == "gemv" or self.scales_blocks else 200
 
 
 SMALL = MmaConfig(tile_m=64, tile_n=64)

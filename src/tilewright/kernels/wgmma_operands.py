@@ -7,7 +7,7 @@ from tilewright.dtypes import FP8
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Matrix, Problem, cuts_k
 
 
 class TmaOperands(NamedTuple):
@@ -103,8 +103,9 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     epilogue = problem.epilogue
     if epilogue.is_linear:
         return 208, 208
-    # Others are accessed once a row.
-    operands = [matrix for matrix in (*epilogue.operands, *epilogue.outputs) if matrix.column_stride]
+    # Others are accessed once a row, and scales of blocks not at all.
+    read = epilogue.operands[2:] if cuts_k(problem.recipe) else epilogue.operands
+    operands = [matrix for matrix in (*read, *epilogue.outputs) if matrix.column_stride]
     unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.columns)]
     if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
         return 64, 64

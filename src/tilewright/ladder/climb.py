@@ -25,6 +25,7 @@ def measure(
     options: Mapping[str, object] | None = None,
     backend: str = "auto",
     settled: bool = False,
+    counters: bool = False,
     seed: int = 0,
     progress: Progress = ignored,
 ) -> dict[str, Any]:
@@ -35,19 +36,25 @@ def measure(
     dtype, options: element type, and fields of the rungs' Configs by name, for the rungs that have them.
     backend: "auto" (a GPU if there is one), "gpu" or "emulator".
     settled: measure at the power limit too; needs a GPU.
+    counters: instead of timing the rungs, read what the hardware counts of one launch of each; needs a GPU and ncu.
     seed: of the random operands.
     progress: called with the finished share, from 0 to 1.
 
     Returns the record that `tilewright ladder --json` prints: backend, m, n, k, verified, interrupted, a list of rungs,
-    on a GPU also gpu, date, command and versions, and `error` if no rung ran. Ctrl-C ends it early.
+    on a GPU also gpu, date, command and versions, `counters` if it has those, and `error` if no rung ran. Ctrl-C ends
+    it early.
 
     Raises:
         ArgumentTypeError, ArgumentValueError: for arguments that name nothing measurable.
-        UnavailableError: if there is no GPU for backend="gpu".
+        UnavailableError: if there is no GPU for backend="gpu", or no ncu for counters.
     """
     on_gpu = _on_gpu(backend)
     if settled and not on_gpu:
         raise ArgumentValueError("settled=True is a way of measuring time, which needs a GPU: leave it out")
+    if counters and not on_gpu:
+        raise ArgumentValueError("counters=True asks for those of the hardware, which need a GPU: leave it out")
+    if counters and settled:
+        raise ArgumentValueError("counters=True measures no time, and settled=True does: leave one out")
     return climb(
         chosen(rungs, f"rungs={rungs!r}"),
         _extents(shape),
@@ -55,6 +62,7 @@ def measure(
         on_gpu=on_gpu,
         named=rungs is not None,
         settled=settled,
+        counters=counters,
         seed=natural("seed", seed),
         progress=progress,
         command="tilewright.ladder.measure",
@@ -81,6 +89,7 @@ def climb(
     on_gpu: bool,
     named: bool,
     settled: bool = False,
+    counters: bool = False,
     seed: int = 0,
     progress: Progress = ignored,
     command: str | None = None,
@@ -94,7 +103,11 @@ def climb(
     shape = shape or (GPU_SHAPE if on_gpu else EMULATED_SHAPE)
     hardware = _hardware(on_gpu)
     results = [begun(rung, shape, options, hardware) for rung in rungs]
-    if on_gpu:
+    if counters:
+        from tilewright.ladder.profiled import profile_all
+
+        interrupted = profile_all(results, seed, progress)
+    elif on_gpu:
         from tilewright.ladder.timed import time_all
 
         interrupted = time_all(results, seed, settled, progress)
@@ -106,6 +119,7 @@ def climb(
     record = {
         "backend": "gpu" if on_gpu else "emulator",
         **(_machine(command) if on_gpu else {}),
+        **({"counters": True} if counters else {}),
         **dict(zip("mnk", shape, strict=True)),
         "verified": all(verdicts) if verdicts else None,
         "interrupted": interrupted,

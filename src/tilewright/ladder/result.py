@@ -8,6 +8,7 @@ from tilewright.checking.product import Product
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
     from tilewright.kernels.ladder import Rung
+    from tilewright.ladder.profile import Profile
     from tilewright.model.traffic import Traffic
 
 
@@ -22,6 +23,7 @@ class RungResult:
     it, `gain_over` (`tilewright.kernels.ladder.gains`).
     measured: every protocol's samples, intervals and sensors, on GPUs.
     traffic, explanation, counters: from the emulator.
+    profile: from Nsight Compute, on GPUs.
     """
 
     rung: "Rung"
@@ -44,6 +46,7 @@ class RungResult:
     traffic: "Traffic | None" = None
     explanation: str = ""
     counters: dict[str, Any] = field(default_factory=dict)
+    profile: "Profile | None" = None
 
     @property
     def product(self) -> Product:
@@ -73,6 +76,8 @@ class RungResult:
         values = {name: getattr(self, name) for name in names}
         values["config"] = asdict(self.config) if self.config else None
         record |= {name: value for name, value in values.items() if value not in (None, "", {}, [])}
+        if self.profile is not None:
+            record["profile"] = self.profile.as_dict()
         if traffic is not None:
             derived = (
                 "sectors_per_load", "conflicts_per_request", "l2_bytes", "smem_bytes", "flops_per_l2_byte",

@@ -217,7 +217,9 @@ def best(problem: Problem, solved: Problem, hardware: Hardware, kernel: str) -> 
 
 
 def changed_fields(config: Any, other: Any) -> str:
-    """The fields in which a Config differs from another of its type."""
+    """The fields in which a Config differs from another; all of it if that is of another type."""
+    if type(config) is not type(other):
+        return repr(config)
     values, others = values_of(config), values_of(other)
     return ", ".join(f"{name}={value!r}" for name, value in values.items() if value != others[name]) or "the same"
 

@@ -56,7 +56,7 @@ class RungOptions:
         ),
     ] = None
 
-    def climb(self, on_gpu: bool, settled: bool, seed: int) -> dict[str, Any]:
+    def climb(self, on_gpu: bool, settled: bool, counters: bool, seed: int) -> dict[str, Any]:
         """The record of these rungs."""
         from tilewright.ladder.climb import chosen, climb
         from tilewright.ladder.options import LadderOptions
@@ -73,6 +73,7 @@ class RungOptions:
                 on_gpu=on_gpu,
                 named=names is not None,
                 settled=settled,
+                counters=counters,
                 seed=seed,
                 progress=bar,
             )
@@ -89,6 +90,10 @@ def ladder(
     rungs: RungOptions,
     backend: BackendOption = BackendName.auto,
     settled: Annotated[bool, typer.Option("--settled", help="Measure at the power limit too (GPU).")] = False,
+    counters: Annotated[
+        bool,
+        typer.Option("--counters", help="Instead of time, read the hardware's counters with Nsight Compute (GPU)."),
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw a bar chart into this PNG, SVG or PDF.", show_default=False)
     ] = None,
@@ -96,6 +101,8 @@ def ladder(
     as_json: Json = False,
 ) -> None:
     """Climb the ladder: each rung is verified against float64, then timed beside cuBLAS (GPU) or counted (emulator).
+
+    With --counters, a GPU counts too: how long tensor cores work, and what warps wait for. It needs `ncu`.
 
     A record that --json printed is shown again on any machine, without climbing.
 
@@ -106,6 +113,7 @@ def ladder(
       tilewright ladder --rungs uncoalesced,simt --shape 512,2048,1024
       tilewright ladder --rungs mma_warp --option accumulator=fp32
       tilewright ladder --backend emulator --shape 256,256,128 --json
+      tilewright ladder --counters --rungs mma_warp,mma_smem,wgmma
       tilewright ladder record.json --plot ladder.svg
     """
     require_plot(plot)
@@ -123,7 +131,11 @@ def ladder(
     on_gpu = wants_gpu(backend)
     if settled and not on_gpu:
         raise ArgumentValueError("--settled is a way of measuring time, which needs a GPU: leave it out")
-    found = rungs.climb(on_gpu, settled, seed)
+    if counters and not on_gpu:
+        raise ArgumentValueError("--counters asks for those of the hardware, which need a GPU: leave it out")
+    if counters and settled:
+        raise ArgumentValueError("--counters measures no time, and --settled does: leave one out")
+    found = rungs.climb(on_gpu, settled, counters, seed)
     verdicts = [each["verified"] for each in found["rungs"] if each["verified"] is not None]
     nothing_ran = found.get("error")
     drawn = _show(found, plot, as_json, empty=not verdicts)

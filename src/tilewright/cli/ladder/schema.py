@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
+from tilewright.cli.ladder.table import ran
 from tilewright.cli.schema import ABSENT, Extent, Figure, Part, Positive, Ratio, Text
 
 
@@ -62,8 +63,26 @@ class Counted(LeftOut):
     explanation: Text
 
 
+class Profile(Part):
+    """What the hardware counted of a launch, as `ladder.profile.Profile`."""
+
+    tensor: Figure | None
+    fma: Figure | None
+    issue: Figure | None
+    occupancy: Figure | None
+    states: dict[Text, Figure]
+    sectors_per_load: Figure | None
+    microseconds: Figure | None
+
+
+class Profiled(LeftOut):
+    """A rung with the hardware's counters."""
+
+    profile: Profile
+
+
 def _tag(rung: object) -> str:
-    return "shown" if isinstance(rung, dict) and ("tflops" in rung or "rereads" in rung) else "left out"
+    return "shown" if isinstance(rung, dict) and ran(rung) else "left out"
 
 
 R = TypeVar("R")
@@ -79,13 +98,22 @@ class _Climb(Part):
     k: Extent
 
 
-class TimedClimb(_Climb):
-    """A record of a GPU."""
-
+class _GpuClimb(_Climb):
     backend: Literal["gpu"]
     gpu: Text
     date: Text
+
+
+class TimedClimb(_GpuClimb):
+    """A record of a GPU's times."""
+
     rungs: Rungs[Timed]
+
+
+class ProfiledClimb(_GpuClimb):
+    """A record of a GPU's counters."""
+
+    rungs: Rungs[Profiled]
 
 
 class CountedClimb(_Climb):
@@ -95,5 +123,15 @@ class CountedClimb(_Climb):
     rungs: Rungs[Counted]
 
 
-Climb: TypeAlias = Annotated[TimedClimb | CountedClimb, Discriminator("backend")]
+def _kind(record: object) -> str:
+    found = record if isinstance(record, dict) else {}
+    return "counters" if found.get("counters") is True else str(found.get("backend"))
+
+
+Climb: TypeAlias = Annotated[
+    Annotated[TimedClimb, Tag("gpu")]
+    | Annotated[ProfiledClimb, Tag("counters")]
+    | Annotated[CountedClimb, Tag("emulator")],
+    Discriminator(_kind),
+]
 """A record."""

@@ -1,6 +1,6 @@
 """The record of `tilewright ladder` for people: a table of measurements or counts, and the rungs left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -20,17 +20,18 @@ Rungs = Sequence[dict[str, Any]]
 def show(record: dict[str, Any]) -> None:
     """Show the measurements or the counts, then the skipped rungs, and whether all results are right."""
     console().print(f"The ladder at {title(record)}\n", markup=False)
-    rungs, measured = record["rungs"], record["backend"] == "gpu"
-    ran = timed_or_counted(rungs)
-    if ran:
-        print_table(_measured_table(ran) if measured else _counted_table(ran))
+    rungs = record["rungs"]
+    make, legend = _WAYS["counters" if record.get("counters") else record["backend"]]
+    shown = [rung for rung in rungs if ran(rung)]
+    if shown:
+        print_table(make(shown))
     console().print()
     for reason, names in left_out(rungs):
         paragraph(f"Left out: {names}: {reason}", 0)
-    for written in dict.fromkeys(written for rung in ran for written in rung.get("ignored", ())):
-        names = ", ".join(rung["name"] for rung in ran if written in rung.get("ignored", ()))
+    for written in dict.fromkeys(written for rung in shown for written in rung.get("ignored", ())):
+        names = ", ".join(rung["name"] for rung in shown if written in rung.get("ignored", ()))
         paragraph(f"Without {written}, which they do not have: {names}", 0)
-    for rung in ran:
+    for rung in shown:
         if note := rung.get("note"):
             paragraph(f"{rung['name']}: {note}", 0)
     verdicts = {rung["name"]: rung["verified"] for rung in rungs if rung["verified"] is not None}
@@ -40,9 +41,8 @@ def show(record: dict[str, Any]) -> None:
     elif verdicts:
         products = "The product agrees" if len(verdicts) == 1 else f"All {len(verdicts)} products agree"
         console().print(f"{products} with float64.")
-    if ran:
-        legend = _MEASURED_LEGEND if measured else _COUNTED_LEGEND
-        if any("settled" in rung.get("measured", {}) for rung in ran):
+    if shown:
+        if any("settled" in rung.get("measured", {}) for rung in shown):
             legend += " Settled: measured at the power limit."
         console().print(legend, style="dim", soft_wrap=False)
 
@@ -53,8 +53,13 @@ def title(record: dict[str, Any]) -> str:
     return f"{record['m']}x{record['n']}x{record['k']}, {where}"
 
 
+def ran(rung: Mapping[str, Any]) -> bool:
+    """Whether a rung has figures: times, the emulator's counters or the hardware's."""
+    return any(name in rung for name in ("tflops", "rereads", "profile"))
+
+
 def timed_or_counted(rungs: Rungs) -> Rungs:
-    """The rungs that have figures."""
+    """The rungs that have a figure to be drawn."""
     return [rung for rung in rungs if "tflops" in rung or "rereads" in rung]
 
 
@@ -78,7 +83,16 @@ _COUNTED_LEGEND = (
 )
 
 
-_WRAPPED = ("what it means", "published")
+_PROFILED_LEGEND = (
+    "Shares of the clocks in which the SMs work. Tensor: tensor cores work. FMA: FMA units get work. Issue: a "
+    "scheduler issues. Warps: of those that fit on an SM, resident. Sectors: as the emulator counts them. Wait for: "
+    "the states of the warps, in ncu's words."
+)
+MOST_STATES, LEAST_SHARE = 3, 0.05
+"""The states of warps that are shown: so many, each of at least that share."""
+
+
+_WRAPPED = ("what it means", "published", "warps wait for")
 """Columns of words, which wrap in a narrow terminal; numbers and names stay whole."""
 
 
@@ -126,6 +140,31 @@ def _measured_table(rungs: Rungs) -> "Table":
             Text(f"{figure.range} {figure.gpu}" if figure else ""),
         )
     return table
+
+
+def waits(states: Mapping[str, float]) -> dict[str, float]:
+    """The largest shares of the warps' clocks, except those in which they issue or might."""
+    idle = {name: share for name, share in states.items() if name not in ("selected", "not_selected")}
+    largest = sorted(idle, key=idle.__getitem__, reverse=True)[:MOST_STATES]
+    return {name: idle[name] for name in largest if idle[name] >= LEAST_SHARE}
+
+
+def _profiled_table(rungs: Rungs) -> "Table":
+    table = _table("rung", "tensor", "FMA", "issue", "warps", "sectors\na load", "warps wait for")
+    for rung in _by_road(rungs, table):
+        found = rung["profile"]
+        shares = (_text("{:.0%}", found[name]) for name in ("tensor", "fma", "issue", "occupancy"))
+        states = ", ".join(f"{name} {share:.0%}" for name, share in waits(found["states"]).items())
+        table.add_row(Text(rung["name"]), *shares, _text("{:.1f}", found["sectors_per_load"]), Text(states))
+    return table
+
+
+_WAYS = {
+    "gpu": (_measured_table, _MEASURED_LEGEND),
+    "counters": (_profiled_table, _PROFILED_LEGEND),
+    "emulator": (_counted_table, _COUNTED_LEGEND),
+}
+"""What a record is shown as, by where its figures are from: a table, and what its columns mean."""
 
 
 def _text(form: str, value: float | None) -> str:
