@@ -171,9 +171,10 @@ class Stand:
                 element = sum(x * stride for x, stride in zip(index, out.strides, strict=True))
                 address = start + out.origin + element * kind.nbytes
                 self._memory.copy_out(found[i, j:].ctypes.data, address, kind.nbytes)
+        accumulator = candidate.kernel.accumulator(candidate.config)
         expected, bound = reference(
             a, b, problem.epilogue, addends,
-            accumulator=candidate.kernel.accumulator(candidate.config), cut_after=problem.cut_after, out_dtype=kind.name,
+            accumulator=accumulator, cut_after=problem.cut_after, out_dtype=kind.name,
         )  # fmt: skip
         error = np.abs(found.astype(np.float64) - expected)
         wrong = ~(error <= bound)  # NaN is wrong
