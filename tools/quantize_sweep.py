@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import count, product
 from math import ceil, prod
@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
 from tilewright.dtypes import DType, by_name  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of  # noqa: E402
+from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of, row_config  # noqa: E402
 from tilewright.measure.graph import graph_work  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.operand import Operand, contiguous_strides  # noqa: E402
@@ -43,9 +43,6 @@ from tilewright.rounding import round_up  # noqa: E402
 
 SHAPES = ("8192x8192", "4096x4096", "16384x4096", "4096x14336", "128x4096", "8192x8190")
 ROUNDS, GRAPH_SECONDS = 9, 5e-3
-
-TILES = (QuantizeConfig(128, 128, 512), QuantizeConfig(64, 128, 128), QuantizeConfig(32, 128, 64))
-"""Tiles to compare with the usual ones; only square ones have transposed codes, or blocks of 128 x 128."""
 
 
 def main() -> None:
@@ -143,14 +140,15 @@ class Sets:
 
 def configs(question: Quantization) -> list[QuantizeConfig]:
     """The usual Config, and those to compare with it."""
-    usual = config_of(question)
-    if usual.tile_n != 128:  # whole rows: more or fewer of them
-        rows = usual.tile_m
-        others = [QuantizeConfig(each, usual.tile_n, usual.threads) for each in (2 * rows, rows // 2) if rows >= 4]
-        return [usual, *others]
-    if question.transposed_codes is not None or not (question.by_line or question.whole):
-        return [usual, TILES[0]]
-    return [usual, *TILES]
+    usual, is_wide = config_of(question), question.x.dtype.nbytes == 4
+    if usual.tile_n != 128:
+        others = [row_config(question, chunks) for chunks in (2, 8)]
+    elif question.transposed_codes is not None or not (question.by_line or question.whole):
+        others = [QuantizeConfig(128, 128, 512, 2), replace(usual, ctas=3)] if is_wide else [replace(usual, ctas=4)]
+    else:
+        others = [QuantizeConfig(32, 128, 64), QuantizeConfig()]
+    others += [replace(each, prefetches=True) for each in (usual, others[0])]
+    return list(dict.fromkeys((usual, *others)))
 
 
 def measured(shape: tuple[int, int], dtype: DType, options: Options, gpu: GpuBackend) -> Iterator[list[Any]]:

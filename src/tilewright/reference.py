@@ -263,7 +263,12 @@ def _largest(values: Any, axis: int) -> Any:
 
 
 def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
-    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library."""
+    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library.
+
+    Whole numbers are stored as they are.
+    """
+    if kind.kind == "integer":
+        return error
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 
