@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,11 +159,12 @@ class Product:
         arrays: those of `operands` and of `outputs`.
         """
         a, b = arrays["a"], arrays["b"]
-        found = compare(out, a, b, self.problem.epilogue, arrays, accumulator=accumulator)
+        agrees = partial(compare, accumulator=accumulator, cut_after=self.problem.cut_after)
+        found = agrees(out, a, b, self.problem.epilogue, arrays)
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
-            right = right and compare(acc, a, b, accumulator=accumulator).verified
+            right = right and agrees(acc, a, b).verified
         if outputs and right:  # else they may be of anything
             numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
@@ -200,14 +202,16 @@ def first_accepted(
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt.
+    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt. out has the usual type
+    of such products.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
     kinds = dtypes.FLOATS if dtype is None else (dtypes.parse(dtype, "--dtype"),)
     refusal = ""
     for shape in shapes:
         for kind in kinds:
-            product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
+            out_dtype = next(iter(dtypes.results(kind, kind, scaled=False)), kind)
+            product = Product(*shape, dtype=kind, out_dtype=out_dtype, layout=layout, **epilogue)
             reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product
