@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,11 +159,12 @@ class Product:
         arrays: those of `operands` and of `outputs`.
         """
         a, b = arrays["a"], arrays["b"]
-        found = compare(out, a, b, self.problem.epilogue, arrays, accumulator=accumulator)
+        agrees = partial(compare, accumulator=accumulator, cut_after=self.problem.cut_after)
+        found = agrees(out, a, b, self.problem.epilogue, arrays)
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
-            right = right and compare(acc, a, b, accumulator=accumulator).verified
+            right = right and agrees(acc, a, b).verified
         if outputs and right:  # else they may be of anything
             numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)

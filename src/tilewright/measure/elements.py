@@ -74,20 +74,9 @@ class Elements(NamedTuple):
         """Whether all are of one type that needs no scales."""
         return self.a is self.b is self.out and self.a in dtypes.FLOATS
 
-    @property
-    def cut_after(self) -> int | None:
-        """So many products are added in tensor cores that cut sums, until fp32 takes over; None if nothing is cut."""
-        if self.a not in dtypes.FP8:
-            return None
-        return MOST_K if self.fast_accumulation else 128
-
     def spread(self, kind: DType) -> float:
         """The standard deviation of random numbers of this type, so that results have the range of any float."""
         if kind not in LARGEST:
             return 1.0
         wide = self.recipe is not None or self.out.kind == "integer"
         return LARGEST[kind] / SIGMAS if wide else SIGMAS
-
-
-MOST_K = 1 << 62
-"""More products than a sum has."""
