@@ -54,12 +54,13 @@ def compare(
     alpha: float = 1.0,
     beta: float = 1.0,
     accumulator: Any = fp32,
+    cut_after: int | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
     addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out, or are scales;
-    others are ignored. Sums of int8 are exact, whatever the accumulator.
+    others are ignored. Sums of int8 are exact, whatever the accumulator. cut_after: as in `sum_bound`.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
@@ -85,6 +86,7 @@ def compare(
             alpha=alpha,
             beta=beta,
             accumulator=accumulator,
+            cut_after=cut_after,
             out_dtype=out.dtype,
         )
         known = ~np.isinf(bound)
@@ -105,6 +107,7 @@ def reference(
     alpha: float = 1.0,
     beta: float = 1.0,
     accumulator: Any = fp32,
+    cut_after: int | None = None,
     out_dtype: Any,
 ) -> tuple[Array, Array]:
     """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
@@ -117,7 +120,7 @@ def reference(
     total = alpha * (a @ b)
     if kind is int32:
         return total, np.zeros_like(total)
-    error = abs(alpha) * sum_bound(a, b, accumulator)
+    error = abs(alpha) * sum_bound(a, b, accumulator, cut_after)
     magnitude = np.abs(total)
     for name, factor in (("c", beta), ("bias", 1.0)):
         if getattr(epilogue, name) is not None:
@@ -228,11 +231,11 @@ def _cut_error(a: Any, b: Any, cut_after: int) -> Any:
 
     They keep 13 bits of each product and of the sum so far, below the largest of these (docs/precision.md). A product
     is at most the root of the sum of all their eighth powers, and a sum has the size of the root of its products'
-    squares. What is cut has either sign, as products have, so it grows with sqrt(k) as in `sum_bound`.
+    squares. Half of the last bit is cut on average, with either sign, so it grows with sqrt(k) as in `sum_bound`.
     """
     k = a.shape[1]
     product, total = (a**8 @ b**8) ** 0.125, (a**2 @ b**2 * (min(cut_after, k) / k)) ** 0.5
-    return _LAMBDA * sqrt(k) * 2.0**-13 * (product + total)
+    return _LAMBDA * sqrt(k) * 2.0**-14 * (product + total)
 
 
 def stored_bound(kind: DType, expected: Any, error: Any) -> Any:

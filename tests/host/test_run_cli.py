@@ -42,6 +42,44 @@ def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
     assert "predicted_time_us" not in record
 
 
+@pytest.mark.parametrize(
+    ("options", "kernel", "out_dtype"),
+    [
+        (("--dtype", "fp8_e4m3", "--recipe", "row", "--bias", "--activation", "relu"), "wgmma", "bf16"),
+        (("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--recipe", "tensor", "--layout", "nn"), "mma", "bf16"),
+        (("--dtype", "int8"), "wgmma", "int32"),
+        (("--dtype", "int8", "--recipe", "row", "--out-dtype", "fp32", "--outputs", "acc,amax"), "wgmma", "fp32"),
+        (("--dtype", "fp8_e5m2", "--fast-accumulation", "--tensor-cores", "hardware"), "wgmma", "bf16"),
+    ],
+)
+def test_run_multiplies_codes_with_and_without_scales(options, kernel, out_dtype):
+    record = in_json("run", 40, 48, 160, "--backend", "emulator", *options)
+    assert (record["verified"], record["kernel"], record["out_dtype"]) == (True, kernel, out_dtype)
+    named = dict(zip(options[::2], options[1::2], strict=False))
+    assert record["dtype"] == named["--dtype"]
+    assert record["b_dtype"] == named.get("--b-dtype", record["dtype"])
+    assert record["recipe"] == named.get("--recipe")
+    assert record["fast_accumulation"] is ("--fast-accumulation" in options)
+    assert record["counters"]["tensor_flops"] >= 2 * 40 * 48 * 160
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "bench", "compile"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--recipe", "row"), "--recipe='row' is not for bf16, which a is: leave it out"),
+        (("--dtype", "int8", "--recipe", "1x128_1x128"), "--recipe='1x128_1x128' is not for int8"),
+        (("--dtype", "int8", "--fast-accumulation"), "--fast-accumulation=True is for sums of fp8"),
+        (("--dtype", "fp8_e4m3", "--b-dtype", "int8"), "--dtype is fp8_e4m3 and b is int8: beside this a, b must be"),
+        (("--dtype", "int8", "--recipe", "row", "--out-dtype", "int32"), "--out-dtype is int32, and a product of int8"),
+    ],
+)
+def test_elements_that_do_not_go_together_are_refused_with_their_options(command, options, said):
+    shape = ("--shape", "32,32,256") if command in ("bench", "compile") else (32, 32, 256)
+    gpu = ("--gpu", "H200") if command == "compile" else ()
+    assert said in error(command, *shape, *gpu, *options)
+
+
 def test_run_verifies_further_outputs():
     options = ("--backend", "emulator", "--outputs", "amax,acc, column_sums")
     for more in ((), ("--gate", "stacked", "--activation", "silu"), ("--epilogue", "acc - b", "--operand", "b=n")):
@@ -62,7 +100,7 @@ def test_run_tells_people_the_same():
 
 
 def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
-    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(True, 0.001, 0.002, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(True, 0.001, 0.002, 9))
     record = in_json("run", 16, 16, 16, "--backend", "emulator")
     assert (record["checked_elements"], record["total_elements"]) == (9, 256)
     text = invoke("run", 16, 16, 16, "--backend", "emulator").stdout
@@ -84,9 +122,9 @@ def test_run_of_an_empty_product_runs_no_kernel():
 
 
 def test_a_wrong_product_exits_with_1(monkeypatch):
-    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 0.5, 0.001, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(False, 0.5, 0.001, 9))
     assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["verified"] is False
-    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, float("nan"), 0.001, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(False, float("nan"), 0.001, 9))
     assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["relative_error"] is None
     assert "WRONG" in invoke("run", 16, 16, 16, "--backend", "emulator", code=1).stdout
 
