@@ -256,17 +256,19 @@ def random_cases(kernel: str, count: int, seed: int | str):
         yield random_case(variants[number % len(variants)], random)
 
 
-COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 128, 3, epilogue="direct", overlap=False)}
-"""How the products of `copied_cases` are called; half of the columns of a tile may be those of a gate."""
+def copying(case: Case):
+    """How a product of `copied_cases` is called; half of the columns of a tile may be those of a gate."""
+    config = WgmmaConfig(64, 128, 3, tile_k=128 // case.problem().a.dtype.nbytes, epilogue="direct", overlap=False)
+    return {"kernel": "wgmma", "config": config}
 
 
 def copied_cases(count: int, seed: int | str):
-    """`count` cases of `mma`, of 2-byte elements, with an operand that `wgmma` takes as a copy alone."""
+    """`count` cases of `mma`, with an operand that `wgmma` takes as a copy alone."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):
         problem = case.problem()
         taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies and problem.a.dtype.nbytes == 2:
+        if taken is not None and taken.copies:
             found += 1
             yield case
         if found == count:
