@@ -46,7 +46,7 @@ def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
     ("options", "kernel", "out_dtype"),
     [
         (("--dtype", "fp8_e4m3", "--recipe", "row", "--bias", "--activation", "relu"), "wgmma", "bf16"),
-        (("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--recipe", "tensor", "--layout", "nn"), "mma", "bf16"),
+        (("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--recipe", "tensor", "--kernel", "mma"), "mma", "bf16"),
         (("--dtype", "int8"), "wgmma", "int32"),
         (("--dtype", "int8", "--recipe", "row", "--out-dtype", "fp32", "--outputs", "acc,amax"), "wgmma", "fp32"),
         (("--dtype", "fp8_e5m2", "--fast-accumulation", "--tensor-cores", "hardware"), "wgmma", "bf16"),
