@@ -108,7 +108,7 @@ def test_a_result_without_an_error_does_not_name_one():
 
 def test_a_wrong_product_is_reported(monkeypatch):
     (check,) = checks_of([KERNELS["simt"]], (5, 4, 3))
-    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(False, 0.5, 1e-6, 20))
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 0.5, 1e-6, 20))
     result = check.run(asynchronies(0))
     (report,) = result.reports
     assert (report["kind"], report["schedules"]) == ("WrongProduct", ["eager", "lazy"])

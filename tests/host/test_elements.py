@@ -71,12 +71,11 @@ def test_random_codes_use_their_range_and_results_are_verified(text):
     a, b = dequantized(arrays["a"], arrays["b"], product.problem.epilogue, arrays)
     out = (a.astype(np.float64) @ b.astype(np.float64)).astype(product.out_dtype.numpy_dtype)
     assert product.verify(out, arrays).verified
-    assert product.verify(out, arrays, cuts=True).verified
     for name in ("scale_a", "scale_b") if product.recipe else ():
         assert arrays[name].dtype == np.float32
         assert len(np.unique(arrays[name])) == arrays[name].size  # a wrong one is seen
     out[-1, -1] = out[-1, -1].astype(np.float64) + max(1, np.abs(out.astype(np.float64)).max() / 4)
-    assert not product.verify(out, arrays, cuts=True).verified
+    assert not product.verify(out, arrays).verified
 
 
 @pytest.mark.parametrize("recipe", ["tensor", "row", "1x128_128x128", "1x128_1x128"])

@@ -100,7 +100,7 @@ def test_run_tells_people_the_same():
 
 
 def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
-    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(True, 0.001, 0.002, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(True, 0.001, 0.002, 9))
     record = in_json("run", 16, 16, 16, "--backend", "emulator")
     assert (record["checked_elements"], record["total_elements"]) == (9, 256)
     text = invoke("run", 16, 16, 16, "--backend", "emulator").stdout
@@ -122,9 +122,9 @@ def test_run_of_an_empty_product_runs_no_kernel():
 
 
 def test_a_wrong_product_exits_with_1(monkeypatch):
-    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(False, 0.5, 0.001, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, 0.5, 0.001, 9))
     assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["verified"] is False
-    monkeypatch.setattr(Product, "verify", lambda *_, **__: Comparison(False, float("nan"), 0.001, 9))
+    monkeypatch.setattr(Product, "verify", lambda *_: Comparison(False, float("nan"), 0.001, 9))
     assert in_json("run", 16, 16, 16, "--backend", "emulator", code=1)["relative_error"] is None
     assert "WRONG" in invoke("run", 16, 16, 16, "--backend", "emulator", code=1).stdout
 

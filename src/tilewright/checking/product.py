@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -210,21 +211,19 @@ class Product:
             for name in self._outputs
         }
 
-    def verify(
-        self, out: Array, arrays: Mapping[str, Array], accumulator: DType = fp32, *, cuts: bool = False
-    ) -> Comparison:
+    def verify(self, out: Array, arrays: Mapping[str, Array], accumulator: DType = fp32) -> Comparison:
         """Compare a result that was summed in `accumulator` with the float64 reference, and the outputs with both.
 
-        arrays: those of `operands` and of `outputs`. cuts: whether tensor cores have cut sums of fp8, as GPUs do.
+        arrays: those of `operands` and of `outputs`.
         """
-        a, b, epilogue = arrays["a"], arrays["b"], self.problem.epilogue
-        how: dict[str, Any] = {"accumulator": accumulator, "cut_after": self.elements.cut_after if cuts else None}
-        found = compare(out, a, b, epilogue, arrays, **how)
+        a, b = arrays["a"], arrays["b"]
+        agrees = partial(compare, accumulator=accumulator, cut_after=self.problem.cut_after)
+        found = agrees(out, a, b, self.problem.epilogue, arrays)
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
             sums = Epilogue(expression=self._scaled(None), operands=tuple(self._scales()))
-            right = right and compare(acc, a, b, sums, arrays, **how).verified
+            right = right and agrees(acc, a, b, sums, arrays).verified
         if outputs and right:  # else they may be of anything
             numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)

@@ -80,13 +80,6 @@ class Elements(NamedTuple):
         return self.a is self.b is self.out and self.a in dtypes.FLOATS
 
     @property
-    def cut_after(self) -> int | None:
-        """So many products are added in tensor cores that cut sums, until fp32 takes over; None if nothing is cut."""
-        if self.a not in dtypes.FP8:
-            return None
-        return MOST_K if self.fast_accumulation else 128
-
-    @property
     def poison(self) -> float:
         """What fills a result before it is written: NaN, or the least number of int32, which no sum is."""
         return nan if self.out.kind == "float" else -(2.0**31)
@@ -97,7 +90,3 @@ class Elements(NamedTuple):
             return 1.0
         wide = self.recipe is not None or self.out.kind == "integer"
         return LARGEST[kind] / SIGMAS if wide else SIGMAS
-
-
-MOST_K = 1 << 62
-"""More products than a sum has."""
