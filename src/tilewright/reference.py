@@ -204,8 +204,10 @@ def _sides(gate: str | None, n: int) -> tuple[slice, ...]:
     return (slice(None),) if gate is None else sides[gate]
 
 
-def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
+def sum_bound(a: Any, b: Any, accumulator: DType = fp32, cut_after: int | None = None) -> Any:
     """The error that a correct sum of a (m, k) @ b (k, n) may have; float64 arrays of any library.
+
+    cut_after: so many products are added in tensor cores that cut sums of fp8, until fp32 takes over; see `_cut_error`.
 
     For fp16 sums see `_fp16_sum_error`; those in int32 are exact. In fp32, where tensor cores may truncate, each of at
     most k steps adds an error of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead,
@@ -217,11 +219,29 @@ def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
     if accumulator is int32:
         return 0.0 * (abs(a) @ abs(b))
     k = a.shape[1]
-    return min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
+    error = min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
+    return error if cut_after is None or not k else error + _cut_error(a, b, cut_after)
+
+
+def _cut_error(a: Any, b: Any, cut_after: int) -> Any:
+    """What tensor cores of sm_90 may cut off sums of random fp8 numbers.
+
+    They keep 13 bits of each product and of the sum so far, below the largest of these (docs/precision.md). A product
+    is at most the root of the sum of all their eighth powers, and a sum has the size of the root of its products'
+    squares. What is cut has either sign, as products have, so it grows with sqrt(k) as in `sum_bound`.
+    """
+    k = a.shape[1]
+    product, total = (a**8 @ b**8) ** 0.125, (a**2 @ b**2 * (min(cut_after, k) / k)) ** 0.5
+    return _LAMBDA * sqrt(k) * 2.0**-13 * (product + total)
 
 
 def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
-    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library."""
+    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library.
+
+    Whole numbers are stored as they are.
+    """
+    if kind.kind == "integer":
+        return error
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 

@@ -145,6 +145,26 @@ def test_a_plan_of_a_family_equals_one_from_nothing(arguments, rows, last_first,
             assert outcome(plan) == afresh(plan)
 
 
+@pytest.mark.parametrize("rows", [(48, 40, 3, 7), (3, 40, 48), (7, 9, 3)])
+@pytest.mark.parametrize("recipe", ["row", "1x128_128x128", "1x128_1x128"])
+def test_scales_of_b_have_no_rows_of_the_result(recipe, rows):
+    a, b = np.zeros((48, 300), ml_dtypes.float8_e4m3fn), np.zeros((64, 300), ml_dtypes.float8_e4m3fn).T
+    of_a, of_b = (np.ones(shape, np.float32) for shape in {
+        "row": ((48, 1), (1, 64)), "1x128_128x128": ((48, 3), (3, 1)), "1x128_1x128": ((48, 3), (3, 64))
+    }[recipe])  # fmt: skip
+    backend = Loaded(H200, host_in_place=True)
+    with all_compiled():
+        for number in rows:
+
+            def plan(number=number):
+                options = {"scale_a": of_a[:number], "scale_b": of_b, "recipe": recipe}
+                return facts(tw.plan(a[:number], b, **options, backend=backend), backend)
+
+            assert outcome(plan) == afresh(plan)
+        known = api._families._known
+        assert len(known) == 1
+
+
 def f16(*shape):
     return np.zeros(shape, np.float16)
 

@@ -2,7 +2,7 @@
 
 summary = "What the shapes have in common"
 source = "Where the extents come from"    # optional
-dtype = "bf16"       # bf16 by default
+dtype = "bf16"       # bf16 by default; with scales, "fp8_e4m3 row", or "fp8_e4m3 by fp8_e5m2 tensor fast -> fp16"
 layout = "nt"        # nt by default
 contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
@@ -33,16 +33,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tilewright import dtypes
 from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
 from tilewright.errors import ArgumentValueError
+from tilewright.measure.elements import Elements
 from tilewright.rounding import round_up
 
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
 MOST_SHAPES = 10_000
 USUAL = ("tilewright", "cublas", "triton")
+USUAL_OF_8_BITS = ("tilewright", "torch", "cublaslt")
+"""Who is timed by default; the latter where elements are of 8 bits."""
 _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 
@@ -50,13 +52,14 @@ _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 class Suite:
     """Shapes to be timed one after the other by the same contenders.
 
-    summary: what the shapes have in common. source: where their extents come from, if from elsewhere.
+    summary: what the shapes have in common. contenders: those that it names; none for the USUAL ones.
+    source: where the extents come from, if from elsewhere.
     """
 
     name: str
     summary: str
     shapes: tuple[Shape, ...]
-    contenders: tuple[str, ...] = USUAL
+    contenders: tuple[str, ...] = ()
     source: str = ""
 
 
@@ -133,16 +136,16 @@ def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) 
         raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
     _refuse_others(table, {"label", *others, *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
-    kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None
-    if kind is None:
-        raise ArgumentValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
+    elements = Elements.parse(str(settings["dtype"]), f"{where} has dtype")
     if settings["layout"] not in LAYOUTS:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
-    return {"dtype": kind.name, "layout": settings["layout"], "label": _text(table, "label", where)}
+    return {"dtype": str(elements), "layout": settings["layout"], "label": _text(table, "label", where)}
 
 
 def _contenders(content: dict[str, Any], where: str) -> tuple[str, ...]:
-    names = content.get("contenders", list(USUAL))
+    if "contenders" not in content:
+        return ()
+    names = content["contenders"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and is_known(name) for name in names):
         raise ArgumentValueError(f"{where} has contenders={names!r}: write a list of some of {NAMES}")
     return tuple(dict.fromkeys(names))

@@ -200,14 +200,16 @@ def first_accepted(
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt.
+    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt. out has the usual type
+    of such products.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
     kinds = dtypes.FLOATS if dtype is None else (dtypes.parse(dtype, "--dtype"),)
     refusal = ""
     for shape in shapes:
         for kind in kinds:
-            product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout, **epilogue)
+            out_dtype = next(iter(dtypes.results(kind, kind, scaled=False)), kind)
+            product = Product(*shape, dtype=kind, out_dtype=out_dtype, layout=layout, **epilogue)
             reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product

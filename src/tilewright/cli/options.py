@@ -1,24 +1,56 @@
 """The options that several commands share, and the meaning of their values."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.command import Gives
 from tilewright.errors import ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+    from tilewright.measure.elements import Elements
     from tilewright.problem import OperandForm
 
 
 class DTypeName(StrEnum):
-    """Names of element types, as `tilewright.dtypes` has them."""
+    """Names of element types that need no scales, as `tilewright.dtypes` has them."""
 
     bf16 = "bf16"
     fp16 = "fp16"
     fp32 = "fp32"
+
+
+class FactorName(StrEnum):
+    """Names of the element types that A and B may have."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+    fp32 = "fp32"
+    fp8_e4m3 = "fp8_e4m3"
+    fp8_e5m2 = "fp8_e5m2"
+    int8 = "int8"
+
+
+class ResultName(StrEnum):
+    """Names of the element types that results may have."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+    fp32 = "fp32"
+    int32 = "int32"
+
+
+class RecipeName(StrEnum):
+    """What scales are for, as `tilewright.problem` has it."""
+
+    tensor = "tensor"
+    row = "row"
+    a_lines_b_squares = "1x128_128x128"
+    lines = "1x128_1x128"
 
 
 class Layout(StrEnum):
@@ -121,6 +153,54 @@ Jobs = Annotated[
 ]
 WithBias = Annotated[bool, typer.Option("--bias/--no-bias", help="With a vector along N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ElementOptions:
+    """The element types of a product, the recipe of its scales, and how sums of fp8 are added."""
+
+    dtype: Annotated[
+        FactorName | None,
+        typer.Option("--dtype", help="Element type of A and B, bf16 by default.", show_default=False),
+        Gives("a"),
+    ] = None
+    b_dtype: Annotated[
+        FactorName | None,
+        typer.Option("--b-dtype", help="Element type of B, if it is another than A's.", show_default=False),
+        Gives("b"),
+    ] = None
+    out_dtype: Annotated[
+        ResultName | None,
+        typer.Option(
+            "--out-dtype",
+            help="Element type of the result; by default A's, bf16 for fp8 and scaled int8, int32 for int8.",
+            show_default=False,
+        ),
+        Gives("out"),
+    ] = None
+    recipe: Annotated[
+        RecipeName | None,
+        typer.Option("--recipe", help="What each scale of fp8 and int8 is for; by default all are 1.",
+                     show_default=False),
+    ] = None  # fmt: skip
+    fast_accumulation: Annotated[
+        bool, typer.Option("--fast-accumulation", help="Let sums of fp8 stay in tensor cores, which cut them.")
+    ] = False
+
+    def elements(self, usual: "Elements | None" = None) -> "Elements":
+        """The Elements: what is not given is as in `usual`, by default bf16."""
+        from tilewright import dtypes
+        from tilewright.measure.elements import Elements
+
+        usual = usual or Elements.of(dtypes.bf16)
+        a = dtypes.by_name(self.dtype) or usual.a
+        b = dtypes.by_name(self.b_dtype) or (usual.b if self.dtype is None else a)
+        recipe = usual.recipe if self.recipe is None else self.recipe.value
+        fast = self.fast_accumulation or usual.fast_accumulation
+        out = dtypes.by_name(self.out_dtype)
+        if not (self.dtype or self.b_dtype or self.out_dtype or self.recipe):
+            out = usual.out
+        return Elements.of(a, b, out, recipe, fast)
 
 
 _FORMS = {"n": (False, True), "1,n": (False, True), "m,1": (True, False), "m,n": (True, True), "1": (False, False)}

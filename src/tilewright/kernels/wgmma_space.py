@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
-from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, has_two_scales, promoted_registers, ring_of
 from tilewright.model.cost import Prepared, Tiles
 from tilewright.model.prediction import Power, prepare_in
 from tilewright.model.ranking import Ranking
@@ -100,7 +100,8 @@ class Limits(NamedTuple):
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
     keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotes: if
-    sums leave the tensor cores after every k-block, of 128. whole_sums: if they are of int32.
+    sums leave the tensor cores after every k-block, of 128. whole_sums: if they are of int32. scaled_columns: as in
+    EpilogueConstants. stacked: whether half of a tile's columns come from each half of b.
     """
 
     mn_major: tuple[bool, bool]
@@ -114,6 +115,8 @@ class Limits(NamedTuple):
     input_bytes: int = 2
     promotes: bool = False
     whole_sums: bool = False
+    scaled_columns: int = 0
+    stacked: bool = False
 
     @property
     def gated(self) -> bool:
@@ -156,8 +159,12 @@ class Space:
 
     def _promotes(self, config: WgmmaConfig) -> bool:
         """Whether a k-block is one of those after which sums are promoted, and threads have registers for both."""
+        tile_n, columns = config.tile_n, self._limits.scaled_columns
+        if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
+            return False
         row_blocks = config.tile_m // (64 * config.consumers)
-        return config.tile_k == 128 and (row_blocks + 1) * config.tile_n // 2 <= (96 if config.consumers == 3 else 208)
+        registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns)
+        return registers <= (96 if config.consumers == 3 else 208)
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.protocol import Executable, Workspaces
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch
-from tilewright.kernels.repack import RepackConfig, RepackKernel, repacking
+from tilewright.kernels.repack import Part, RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import round_up
@@ -56,7 +56,13 @@ class Copied(NamedTuple):
         if not self.copies:
             return ""
         cost = f"in about {self.seconds(hardware) * 1e6:.0f} us"
-        return f"each call copies {' and '.join(self.copies)} first, {cost}, since {'; '.join(self.reasons)}"
+        operands = " and ".join(map(self._named, self.copies))
+        return f"each call copies {operands} first, {cost}, since {'; '.join(self.reasons)}"
+
+    def _named(self, name: str) -> str:
+        """A copy's operand, and whether memory is transposed on the way."""
+        turned = self.repacking is not None and Part.of(self.repacking, name).turned
+        return f"{name} (transposed)" if turned else name
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
@@ -87,18 +93,24 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
 def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:
     """An operand's copy, and its bytes: packed in the order in which it is stored but for the padding of rows.
 
-    Batches that are the same memory stay so.
+    Elements of 1 byte become neighbors along k, since `wgmma` reads no others. Batches that are the same memory stay
+    so.
     """
     source: Matrix = getattr(problem, name)
+    row_major = _row_major_copy(name, source)
     rows, columns = problem.extents(name)
-    if not source.is_row_major:
+    if not row_major:
         rows, columns = columns, rows
     batch = problem.batch if any(source.batch_strides) else ()
     row_stride = round_up(columns, ROW_BYTES // source.dtype.nbytes)
     *steps, _, _ = contiguous_strides((*batch, rows, row_stride))
     copy = Matrix(source.dtype, row_stride, 1, tuple(steps) or (0,) * len(problem.batch))
     nbytes = prod((*batch, rows, row_stride)) * source.dtype.nbytes
-    return (copy if source.is_row_major else copy.transposed), nbytes
+    return (copy if row_major else copy.transposed), nbytes
+
+
+def _row_major_copy(name: str, source: Matrix) -> bool:
+    return source.is_row_major if source.dtype.nbytes > 1 else name == "a"
 
 
 class CopyingExecutable:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
+from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
 from tilewright.kernels.kernel import Launch
 from tilewright.kernels.registry import FEW_ROWS
@@ -18,15 +19,18 @@ from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, choose, standing_for
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, B, Slot, out_allocator, with_out
+from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
 from tilewright.planner.tuned_table import Table
-from tilewright.problem import Problem
+from tilewright.problem import Problem, operand_names
 
 MOST = 256
 """The most families that are kept."""
 
 MOST_CHOICES = 4096
 """The most choices, and the most launches, of a family that are kept."""
+
+_WITHOUT_ROWS = ("b", SCALES[1])
+"""The operands that have no rows of the result, even if they have as many rows as it."""
 
 
 class Member(NamedTuple):
@@ -54,7 +58,7 @@ class Member(NamedTuple):
                 rows = shape[0] if len(shape) == 2 else 0
                 if rows < 2:
                     return None
-            if position != B:
+            if call.names[position] not in _WITHOUT_ROWS:
                 if len(shape) == 2 and shape[0] == rows:
                     extents = (None, shape[1])
                 elif len(shape) != 1 or position == OUT:
@@ -89,6 +93,7 @@ class Family:
         made: Mapping[int, Choice] | None,
     ):
         self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
+        self._names = operand_names(problem.epilogue.expression)
         self._made = made
         self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], Launch] = {}
@@ -198,7 +203,7 @@ class Family:
     def _resized(self, slot: Slot, member: Member) -> Slot:
         """The slot of a member's array: as the family's, but for the rows."""
         position, signature, alignment, shape, strides, dtype = slot
-        if position != B and len(shape) == 2:
+        if self._names[position] not in _WITHOUT_ROWS and len(shape) == 2 and shape[0] == self._problem.m:
             shape = (member.rows, shape[1])
         return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
 

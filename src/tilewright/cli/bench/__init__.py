@@ -19,6 +19,7 @@ from tilewright.cli.bench.options import (
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Seed, require_plot
 from tilewright.cli.output import console, print_json, progress
+from tilewright.cli.products import problem_of
 from tilewright.errors import UnavailableError, message_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def bench(
       CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
+      tilewright bench llama-7b --dtype fp8_e4m3 --recipe row --fast-accumulation
+      tilewright bench --shape 4096 --dtype int8 --contender tilewright --contender torch --contender cublas
       tilewright bench --shape 4096 --epilogue "gelu(acc + bias)" --epilogue "acc -> amax" --operand bias=n
       tilewright bench squares --configs all --output record.json
       tilewright bench record.json --plot rates.png
@@ -81,7 +84,8 @@ def bench(
     from tilewright.bench.session import Settings
 
     wanted = shapes.of(suite, self_check, seed)
-    chosen, baseline = contenders.chosen(suite, self_check, epilogues.chosen(self_check))
+    plain = all(each.elements.a.bits > 8 for each in wanted)
+    chosen, baseline = contenders.chosen(suite, self_check, epilogues.chosen(self_check), plain=plain)
     settings = Settings(
         contenders=tuple(chosen),
         protocols=protocols.wanted(),
@@ -94,6 +98,7 @@ def bench(
     )
     for each in wanted:
         each.require(settings.data)
+        problem_of(each, bias=False, activation=None)  # which raises what is wrong with its elements
     to.require(self_check)
     _require_gpu()
     record = _record(wanted, settings, suite, to)

@@ -25,6 +25,7 @@
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
+#include "mainloop/wgmma_promotion.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
 #include "ptx/cta_barrier.cuh"
@@ -57,6 +58,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   WarpOutput<Config> output(parameters, map_out, staging);
   const WarpFinish<Config> finish(parameters);
   Totals<Config> totals(parameters);
+  Promotion<Config> promotion(parameters);
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
     return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
@@ -71,7 +73,14 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   typename Config::Sum accumulators[row_blocks][Config::tile_n / 2];
   typename WarpLayout<Config>::Words words;
   WarpTile tile;
-  auto begin = [&](uint32_t tile_index) {  // behind the first wgmmas
+  auto begin_promotion = [&](uint32_t tile_index) {  // behind the first wgmmas
+    if constexpr (HasBlockScales<Config>) {
+      const auto at = tiles.locate(tile_index);
+      promotion.begin(at.row + index * row_blocks * 64 + warp * 16, at.column, at.batch,
+                      place.part);
+    }
+  };
+  auto begin = [&](uint32_t tile_index) {  // behind these, too
     tile = locate(tile_index);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
@@ -86,7 +95,8 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
       if (holding) output.store(words, row_block(tile, last));
     };
     tiles.for_each_tile([&](uint32_t tile_index) {
-      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] {
+      consumer.multiply_tile(accumulators, tiles.k_blocks, promotion, [&] {
+        begin_promotion(tile_index);
         store_held();
         begin(tile_index);
       });
@@ -105,7 +115,10 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     store_held();
   } else {
     tiles.for_each_tile([&](uint32_t tile_index) {
-      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { begin(tile_index); });
+      consumer.multiply_tile(accumulators, tiles.k_blocks, promotion, [&] {
+        begin_promotion(tile_index);
+        begin(tile_index);
+      });
       const WarpColumns<Config> columns(parameters, tile, totals);
       consumer.template wait<0>(accumulators);
       auto write = [&](const auto& sums) {

@@ -2,6 +2,7 @@
 // (sm_90a). docs/memory-rules.md has the rules by number.
 #pragma once
 #include "mainloop/pipeline.cuh"
+#include "mainloop/wgmma_promotion.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/wgmma.cuh"
@@ -41,11 +42,12 @@ class Consumer {
     wgmma_commit();
   }
 
-  // One k-block, whose products are added to the sums by CUDA cores: those that tensor cores keep
-  // of fp8 lose bits. Its slot is released unless it is the `last`, as below. `during_first` runs
-  // during the first wgmmas. The other consumer multiplies while this one adds.
+  // One k-block, whose products are added to the sums by CUDA cores. Its slot is released unless it
+  // is the `last`, as below. `during_first` runs during the first wgmmas. The other consumer
+  // multiplies while this one adds.
   template <bool first, class During>
-  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values],
+                                          const Promotion<Config>& promotion, bool last,
                                           During during_first) {
     pipeline.wait_full(position);
 #pragma unroll
@@ -58,7 +60,7 @@ class Consumer {
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
-        sums[i][v] = first ? products[v] : __fadd_rn(sums[i][v], products[v]);
+        sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
       }
       wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
@@ -76,17 +78,18 @@ class Consumer {
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
   // group per row block, unless they are promoted. `during_first` runs during the first, which
-  // overwrite row block 0.
+  // overwrite row block 0; it begins the promotion of the tile, if that has scales.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
-                                                During during_first) {
+                                                Promotion<Config>& promotion, During during_first) {
     if constexpr (Config::promotes) {
       Sum products[values];
-      promote<true>(accumulators, products, k_blocks == 1, during_first);
+      promote<true>(accumulators, products, promotion, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
+        promotion.advance();
         position.advance();
-        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
+        promote<false>(accumulators, products, promotion, k_block + 1 == k_blocks, [] {});
       }
       return;
     }

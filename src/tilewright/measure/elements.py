@@ -1,0 +1,93 @@
+"""The elements of a product: the types of A, B and the result, what scales are for, and how the numbers are drawn."""
+
+from typing import NamedTuple
+
+from tilewright import dtypes
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentValueError
+from tilewright.problem import RECIPES
+
+FAST = "fast"
+"""What the text of Elements says of sums of fp8 that stay in the tensor cores."""
+
+LARGEST = {dtypes.fp8_e4m3: 448.0, dtypes.fp8_e5m2: 57344.0, dtypes.int8: 127.0}
+"""The largest number of each type of 8 bits."""
+
+SIGMAS = 4.0
+"""The largest code in standard deviations of random codes, about as `quantize` makes them of normal numbers."""
+
+
+class Elements(NamedTuple):
+    """The element types of a product, the recipe of its scales, and whether sums of fp8 stay in the tensor cores.
+
+    The text of it, such as `fp8_e4m3 by fp8_e5m2 row fast -> fp16`, says what is not usual: B's type is A's, there are
+    no scales, and the result has the usual type of such a product.
+    """
+
+    a: DType
+    b: DType
+    out: DType
+    recipe: str | None = None
+    fast_accumulation: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        a: DType,
+        b: DType | None = None,
+        out: DType | None = None,
+        recipe: str | None = None,
+        fast_accumulation: bool = False,
+    ) -> "Elements":
+        """What is None is as usual: B as A, no scales, and the usual type of the result."""
+        b = b or a
+        usual = next(iter(dtypes.results(a, b, scaled=recipe is not None)), a)
+        return cls(a, b, out or usual, recipe, fast_accumulation)
+
+    @classmethod
+    def parse(cls, text: str, argument: str = "dtype") -> "Elements":
+        """The Elements of their text; an ArgumentValueError names the argument."""
+        factors, arrow, out = text.partition("->")
+        words = factors.replace(" by ", " ", 1).split()
+        recipe = next((word for word in words if word in RECIPES), None)
+        kinds = [dtypes.by_name(word) for word in words if word not in RECIPES and word != FAST]
+        result = dtypes.by_name(out.strip()) if arrow else None
+        if len(kinds) not in (1, 2) or None in kinds or (arrow and result is None):
+            raise ArgumentValueError(
+                f"{argument}={text!r}: use {dtypes.NAMES}, or write 'A by B', a recipe of {', '.join(RECIPES)}, "
+                f"{FAST!r} and '-> OUT' behind it"
+            )
+        first, second = kinds[0], kinds[-1]
+        assert first is not None
+        return cls.of(first, second, result, recipe, FAST in words)
+
+    def __str__(self) -> str:
+        words = [self.a.name]
+        words += [f"by {self.b}"] if self.b is not self.a else []
+        words += [self.recipe] if self.recipe is not None else []
+        words += [FAST] if self.fast_accumulation else []
+        usual = Elements.of(self.a, self.b, None, self.recipe)
+        return " ".join([*words, *([f"-> {self.out}"] if self.out is not usual.out else [])])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all are of one type that needs no scales."""
+        return self.a is self.b is self.out and self.a in dtypes.FLOATS
+
+    @property
+    def cut_after(self) -> int | None:
+        """So many products are added in tensor cores that cut sums, until fp32 takes over; None if nothing is cut."""
+        if self.a not in dtypes.FP8:
+            return None
+        return MOST_K if self.fast_accumulation else 128
+
+    def spread(self, kind: DType) -> float:
+        """The standard deviation of random numbers of this type, so that results have the range of any float."""
+        if kind not in LARGEST:
+            return 1.0
+        wide = self.recipe is not None or self.out.kind == "integer"
+        return LARGEST[kind] / SIGMAS if wide else SIGMAS
+
+
+MOST_K = 1 << 62
+"""More products than a sum has."""
