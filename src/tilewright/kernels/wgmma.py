@@ -22,7 +22,7 @@ from tilewright.kernels.wgmma_operands import (
     most_accumulators,
     multiple_n,
     operands_of,
-    promotes,
+    promotion,
     row_bytes,
     scattered,
 )
@@ -189,7 +189,7 @@ class WgmmaKernel(Kernel):
             multiple_n=multiple_n(problem),
             keeps_columns=problem.epilogue.keeps_columns,
             input_bytes=problem.a.dtype.nbytes,
-            promotes=promotes(problem),
+            promotion=promotion(problem),
             whole_sums=problem.a.dtype is int8,
             scaled_columns=scaled_columns(problem.recipe),
             stacked=problem.epilogue.is_stacked,
@@ -300,7 +300,9 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
     mn_major = operands_of(problem).mn_major
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
-    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
+    return prepared_of(
+        config, mn_major, scattered(problem), promotion(problem), shifted, power, problem.a.dtype, hardware
+    )
 
 
 @cache

@@ -1,5 +1,6 @@
 """The elements of a product: the types of A, B and the result, what scales are for, and how the numbers are drawn."""
 
+from math import nan
 from typing import NamedTuple
 
 from tilewright import dtypes
@@ -62,17 +63,26 @@ class Elements(NamedTuple):
         return cls.of(first, second, result, recipe, FAST in words)
 
     def __str__(self) -> str:
+        usual = Elements.of(self.a, self.b, None, self.recipe)
+        return self.factors if self.out is usual.out else f"{self.factors} -> {self.out}"
+
+    @property
+    def factors(self) -> str:
+        """The text without the type of the result."""
         words = [self.a.name]
         words += [f"by {self.b}"] if self.b is not self.a else []
         words += [self.recipe] if self.recipe is not None else []
-        words += [FAST] if self.fast_accumulation else []
-        usual = Elements.of(self.a, self.b, None, self.recipe)
-        return " ".join([*words, *([f"-> {self.out}"] if self.out is not usual.out else [])])
+        return " ".join([*words, *([FAST] if self.fast_accumulation else [])])
 
     @property
     def is_plain(self) -> bool:
         """Whether all are of one type that needs no scales."""
         return self.a is self.b is self.out and self.a in dtypes.FLOATS
+
+    @property
+    def poison(self) -> float:
+        """What fills a result before it is written: NaN, or the least number of int32, which no sum is."""
+        return nan if self.out.kind == "float" else -(2.0**31)
 
     def spread(self, kind: DType) -> float:
         """The standard deviation of random numbers of this type, so that results have the range of any float."""

@@ -119,13 +119,14 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "writes to SMEM": ("fill",),
     "L2": ("l2",),
     "handovers of slots": ("handover", "apart", "outside"),
+    "promotion of sums": ("promotion",),
     "GMEM": ("dram_share",),
     "power": ("power",),
 }
 """The Costs that make up each limit."""
 
 _FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
-_FREE |= {"dram_share": inf, "power": inf}
+_FREE |= {"promotion": 0.0, "dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 
