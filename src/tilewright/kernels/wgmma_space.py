@@ -256,7 +256,7 @@ def tiles_of(
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
-    return Tiles(*numbers, *np.array(choices, bool).T, promotion=promotion)
+    return Tiles(*numbers, *np.array(choices, bool).T)._replace(promotion=promotion)
 
 
 @lru_cache(maxsize=256)
