@@ -1,6 +1,6 @@
 """Kernel `gemv`: few rows of activations at the speed of memory; bf16, fp16 and fp32, every stride and alignment."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -161,15 +161,17 @@ class GemvKernel(Kernel):
         configs, times = self._timed(problem, hardware)
         return [configs[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], GemvConfig]:
-        """The first of `configs` by the number of rows, without the others."""
+    def best(self, problem: Problem, hardware: Hardware) -> GemvConfig:
+        """The first of `configs`, without the others."""
+        configs, times = self._timed(problem, hardware)
+        return configs[int(times.argmin())]
 
-        def best(rows: int) -> GemvConfig:
-            configs, times = self._timed(problem._replace(m=rows), hardware)
-            return configs[int(times.argmin())]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        _, times = self._timed(problem, hardware)
+        return float(times.min())
 
-        return best
-
+    @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n

@@ -1,5 +1,6 @@
 """The elements of a product: the types of A, B and the result, what scales are for, and how the numbers are drawn."""
 
+from math import nan
 from typing import NamedTuple
 
 from tilewright import dtypes
@@ -62,12 +63,16 @@ class Elements(NamedTuple):
         return cls.of(first, second, result, recipe, FAST in words)
 
     def __str__(self) -> str:
+        usual = Elements.of(self.a, self.b, None, self.recipe)
+        return self.factors if self.out is usual.out else f"{self.factors} -> {self.out}"
+
+    @property
+    def factors(self) -> str:
+        """The text without the type of the result."""
         words = [self.a.name]
         words += [f"by {self.b}"] if self.b is not self.a else []
         words += [self.recipe] if self.recipe is not None else []
-        words += [FAST] if self.fast_accumulation else []
-        usual = Elements.of(self.a, self.b, None, self.recipe)
-        return " ".join([*words, *([f"-> {self.out}"] if self.out is not usual.out else [])])
+        return " ".join([*words, *([FAST] if self.fast_accumulation else [])])
 
     @property
     def is_plain(self) -> bool:
@@ -75,11 +80,9 @@ class Elements(NamedTuple):
         return self.a is self.b is self.out and self.a in dtypes.FLOATS
 
     @property
-    def cut_after(self) -> int | None:
-        """So many products are added in tensor cores that cut sums, until fp32 takes over; None if nothing is cut."""
-        if self.a not in dtypes.FP8:
-            return None
-        return MOST_K if self.fast_accumulation else 128
+    def poison(self) -> float:
+        """What fills a result before it is written: NaN, or the least number of int32, which no sum is."""
+        return nan if self.out.kind == "float" else -(2.0**31)
 
     def spread(self, kind: DType) -> float:
         """The standard deviation of random numbers of this type, so that results have the range of any float."""
@@ -87,7 +90,3 @@ class Elements(NamedTuple):
             return 1.0
         wide = self.recipe is not None or self.out.kind == "integer"
         return LARGEST[kind] / SIGMAS if wide else SIGMAS
-
-
-MOST_K = 1 << 62
-"""More products than a sum has."""

@@ -173,7 +173,8 @@ class Stand:
                 self._memory.copy_out(found[i, j:].ctypes.data, address, kind.nbytes)
         accumulator = candidate.kernel.accumulator(candidate.config)
         expected, bound = reference(
-            a, b, problem.epilogue, addends, accumulator=accumulator, out_dtype=kind.name
+            a, b, problem.epilogue, addends,
+            accumulator=accumulator, cut_after=problem.cut_after, out_dtype=kind.name,
         )  # fmt: skip
         error = np.abs(found.astype(np.float64) - expected)
         wrong = ~(error <= bound)  # NaN is wrong
