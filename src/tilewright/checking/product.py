@@ -18,7 +18,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.measure.elements import LARGEST, Elements
+from tilewright.measure.elements import Elements
 from tilewright.problem import (
     RECIPES,
     Blocks,
@@ -177,11 +177,7 @@ class Product:
 
         def normal(dtype: DType, rows: int, columns: int, transposed: bool) -> Array:
             stored = (columns, rows) if transposed else (rows, columns)
-            array = rng.standard_normal(stored, np.float32)
-            if dtype in LARGEST:
-                array = (array * self.elements.spread(dtype)).clip(-LARGEST[dtype], LARGEST[dtype])
-                array = array.round() if dtype.kind == "integer" else array
-            array = array.astype(dtype.numpy_dtype)
+            array = self.elements.numbers(dtype, rng.standard_normal(stored, np.float32))
             return array.T if transposed else array
 
         arrays = {

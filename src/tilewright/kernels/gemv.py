@@ -48,6 +48,9 @@ class GemvConfig:
 _MOST_AHEAD = 4
 """The most rows of fp32 that have registers for activations of all steps under way."""
 
+_ROWS_AT_ONCE = 6
+"""Of more rows, those whose activations have registers at once: ptxas places their loads so, if it must."""
+
 
 _MOST_WORDS = _MOST_SUMS = 96
 """The most registers of a thread for weights that are loaded, and for sums."""
@@ -339,8 +342,9 @@ _GATHERED_REGISTERS = 36
 
 def _ctas_of(constants: GemvConstants) -> int:
     """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
-    steps = constants.in_flight if constants.reads_ahead else 1
-    activations = _words(constants.a_straddles) * steps * constants.tile_m // constants.rows_apart
+    rows = constants.tile_m // constants.rows_apart
+    vectors = constants.in_flight * rows if constants.reads_ahead else min(rows, _ROWS_AT_ONCE)
+    activations = _words(constants.a_straddles) * vectors
     gathered = _GATHERED_REGISTERS if constants.a_bytes < 16 and not constants.a_straddles else 0
     registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations + gathered
     return 65536 // (constants.threads * registers)
