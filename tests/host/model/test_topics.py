@@ -81,6 +81,14 @@ def test_an_unknown_chip_is_refused(name):
     assert "H200" in message
 
 
+def test_a_gpu_has_one_name_in_all_commands():
+    """`model` knows more GPUs than those that kernels are planned for, and says so of them all by either name."""
+    for option in ("--chip", "--gpu"):
+        assert json.loads(invoke("waves", 115, 1, "--tile", "1,1", option, "H100-PCIe", "--json").stdout)["count"] == 2
+        found = CliRunner().invoke(app, ["explain", "64", "64", "64", option, "H20", "--json"])
+        assert json.loads(found.stdout)["gpu"] == "H20"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_negative_numbers_are_refused_with_one_error(name):
     words = [word for word in examples(name)[0] if word != "--json"]
