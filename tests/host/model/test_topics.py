@@ -241,6 +241,15 @@ def test_all_bits_of_an_offset_are_shown():
     assert int(shown.replace("_", ""), 2) == 99_999_999
 
 
+def test_what_does_not_depend_on_the_question_can_be_left_out():
+    assert "a tile in SMEM" in invoke("swizzle", 64).stdout
+    assert "a tile in SMEM" not in invoke("swizzle", 64, "--offset", 200).stdout
+    whole, values = (invoke("tensor-map", 512, 512, 512, *words).stdout for words in ((), ("--values",)))
+    assert "(1 to 256;" in whole
+    assert "(1 to 256;" not in values
+    assert [line.split()[0] for line in whole.splitlines()] == [line.split()[0] for line in values.splitlines()]
+
+
 def test_gaps_of_a_time_line_add_up():
     words = ("timeline", 512, 512, 1024, "--kernel", "wgmma_pipelined")
     record, rows = json.loads(invoke(*words, "--json").stdout), invoke(*words).stdout.splitlines()
