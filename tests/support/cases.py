@@ -134,10 +134,18 @@ class Case:
 
 
 class Memory:
-    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
+    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given.
 
-    def __init__(self, case: Case):
+    on_tensor_cores: those of a GPU or of the emulator's hardware arithmetic make the sums, and cut those of fp8.
+    """
+
+    def __init__(self, case: Case, on_tensor_cores: bool = False):
         self.case = case
+        kernel = EVERY_KERNEL[case.variant.kernel]
+        self._sums = {
+            "accumulator": kernel.accumulator(case.variant.config),
+            "cut_after": case.problem().cut_after if on_tensor_cores else None,
+        }
         self.buffers = {name: Buffer(view) for name, view in case.views().items()}
         self.arrays = {name: buffer.array for name, buffer in self.buffers.items()}
         if case.in_place:
@@ -171,18 +179,14 @@ class Memory:
             activation=case.variant.activation,
             expression=case.expression,
             operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
-            accumulator=self._accumulator,
+            **self._sums,
             exact=case.exact,
         )
-
-    @property
-    def _accumulator(self):
-        return EVERY_KERNEL[self.case.variant.kernel].accumulator(self.case.variant.config)
 
     def verify(self):
         """Raise an AssertionError unless out holds the product and no other byte has changed."""
         check(self.arrays["out"], self._expected)
-        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, self._accumulator)
+        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, **self._sums)
         for name, buffer in self.buffers.items():
             stray = stray_writes(buffer, self._before[name], is_out=name in WRITTEN)
             assert not stray.size, (
@@ -256,17 +260,19 @@ def random_cases(kernel: str, count: int, seed: int | str):
         yield random_case(variants[number % len(variants)], random)
 
 
-COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 128, 3, epilogue="direct", overlap=False)}
-"""How the products of `copied_cases` are called; half of the columns of a tile may be those of a gate."""
+def copying(case: Case):
+    """How a product of `copied_cases` is called; half of the columns of a tile may be those of a gate."""
+    config = WgmmaConfig(64, 128, 3, tile_k=128 // case.problem().a.dtype.nbytes, epilogue="direct", overlap=False)
+    return {"kernel": "wgmma", "config": config}
 
 
 def copied_cases(count: int, seed: int | str):
-    """`count` cases of `mma`, of 2-byte elements, with an operand that `wgmma` takes as a copy alone."""
+    """`count` cases of `mma`, with an operand that `wgmma` takes as a copy alone."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):
         problem = case.problem()
         taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies and problem.a.dtype.nbytes == 2:
+        if taken is not None and taken.copies:
             found += 1
             yield case
         if found == count:

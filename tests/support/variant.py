@@ -88,7 +88,8 @@ class Variant:
         """Elements of k that a CTA brings at a time; of `gemv`, all CTAs of a tile."""
         config = self.config
         if self.kernel == "gemv":
-            return 32 * config.k_parts * config.warps * config.in_flight * config.split_k
+            step = (16 if self.dtype == "fp32" else 32) * config.k_parts
+            return step * config.warps * config.in_flight * config.split_k
         return getattr(config, "tile_k", 64)
 
     @property

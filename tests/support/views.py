@@ -59,7 +59,8 @@ def addend(dtype, result, random, free, pairs):
 
     With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
     """
-    shape = broadcastable(result, random) if free else result
+    single = free and random.random() < 0.1
+    shape = (1,) * len(result) if single else broadcastable(result, random) if free else result
     nbytes = dtypes.parse(dtype, "dtype").nbytes
     if pairs:
         shape = (*shape[:-1], *result[-1:])

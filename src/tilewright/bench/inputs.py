@@ -225,7 +225,7 @@ class Inputs:
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
-        poison = math.nan if self.elements.out.kind == "float" else -(2**31)
+        poison = self.elements.poison
         for out in outs:
             out.fill_(poison)
         work()
@@ -259,7 +259,7 @@ class Inputs:
         accumulator = dtypes.int32 if self.elements.a is dtypes.int8 else accumulator
         if accumulator not in self._by_accumulator:
             rows = ((self._values(0, self._compared(a)), self._values(1, b)) for a, b, _ in self.sets)
-            after = self.elements.cut_after
+            after = self.problem.cut_after
             self._by_accumulator[accumulator] = [(a @ b, sum_bound(a, b, accumulator, after)) for a, b in rows]
         return self._by_accumulator[accumulator]
 

@@ -215,14 +215,20 @@ def expression_of(
     *,
     bias: bool = False,
     activation: ActivationName | None = None,
+    scaled: bool = False,
 ) -> dict[str, Any]:
     """The fields of a Product that --epilogue, --operand, --gate and --outputs say; none without them.
 
+    scaled: whether --bias and --activation without them are an expression too, as beside scales.
     Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
-    if epilogue is None and gate is None and outputs is None and not operands:
-        return {}
     from tilewright.expression.grammar import parse
+
+    if epilogue is None and gate is None and outputs is None and not operands:
+        if not scaled or not (bias or activation):
+            return {}
+        epilogue = f"{activation.value if activation else ''}(acc{' + bias' if bias else ''})"
+        operands, bias, activation = (["bias=n"] if bias else []), False, None
 
     if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")

@@ -1,7 +1,7 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -109,11 +109,11 @@ class TiledKernel(Kernel):
         times = self._ranking(offered, problem, hardware).times(*_product(problem))
         return [offered[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
-        """The first of `configs` by the number of rows."""
-        offered, (_, *others) = self.offered(problem), _product(problem)
-        ranking = self._ranking(offered, problem, hardware)
-        return lambda rows: offered[ranking.best(round_up(rows, 8), *others)]
+    def best(self, problem: Problem, hardware: Hardware) -> Any:
+        """The first of `configs`."""
+        offered = self.offered(problem)
+        index, _ = self._ranking(offered, problem, hardware).best(*_product(problem))
+        return offered[index]
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""

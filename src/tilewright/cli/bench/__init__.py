@@ -19,7 +19,7 @@ from tilewright.cli.bench.options import (
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Seed, require_plot
 from tilewright.cli.output import console, print_json, progress
-from tilewright.cli.products import problem_of
+from tilewright.cli.products import require_elements
 from tilewright.errors import UnavailableError, message_of
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def bench(
     )
     for each in wanted:
         each.require(settings.data)
-        problem_of(each, bias=False, activation=None)  # which raises what is wrong with its elements
+        require_elements(each.elements)
     to.require(self_check)
     _require_gpu()
     record = _record(wanted, settings, suite, to)
