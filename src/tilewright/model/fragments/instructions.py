@@ -174,11 +174,11 @@ def _mma(name: str, variant: str, shape: tuple[int, int, int], types: list[str],
     p = 4 if in_bytes else element.per_register
     a = rows_of_pieces("A", m, k // 2 if sparse else k, p)
     b, d = rows_of_pieces("B", 8, k, p, transposed=True), accumulators("D", m, 8, packed=sums == "f16")
-    notes = ("A has the half of each row that is kept.", _metadata_note(kind, k, p)) if sparse else ()
+    notes = ["A has the half of each row that is kept.", _metadata_note(kind, k, p)] if sparse else []
     if kind in _SMALL:
         held = "Each element has a byte of its register" if p == 4 else "Scales have registers of their own"
-        notes += (f"{held}; for sm_120a and later.",)
-    return Fragments(f"mma{'.sp' * sparse}.m{m}n{n}k{k}.{kind}.{sums}", (a, b, d), notes)
+        notes.append(f"{held}; for sm_120a and later.")
+    return Fragments(f"mma{'.sp' * sparse}.m{m}n{n}k{k}.{kind}.{sums}", (a, b, d), tuple(notes))
 
 
 def _metadata_note(kind: str, k: int, per_register: int) -> str:
@@ -234,14 +234,14 @@ def _wgmma(name: str, variant: str, shape: tuple[int, int, int], types: list[str
     fits = m == 64 and 8 <= n <= 256 and n % 8 == 0 and variant in ("", "sp")
     kind, sums = _types(name, types, having if fits else [], table)
     a = rows_of_pieces("A", 16, kept, ELEMENTS[kind].per_register, warps=4)
-    notes = ("B is read from SMEM by a descriptor, and so may A; these are the registers of A otherwise.",)
+    notes = ["B is read from SMEM by a descriptor, and so may A; these are the registers of A otherwise."]
     if variant:
-        notes += (
+        notes.append(
             "A has the half of each row that is kept. Metadata say which: the selector names those of four lanes that "
-            "hold it for both of their rows.",
+            "hold it for both of their rows."
         )
     fragments = (a, accumulators("D", 16, n, packed=sums == "f16", warps=4))
-    return Fragments(f"wgmma{'.sp' * bool(variant)}.m64n{n}k{k}.{kind}.{sums}", fragments, notes)
+    return Fragments(f"wgmma{'.sp' * bool(variant)}.m64n{n}k{k}.{kind}.{sums}", fragments, tuple(notes))
 
 
 def _matrices(instruction: str, words: list[str], name: str) -> Fragments:
@@ -249,8 +249,8 @@ def _matrices(instruction: str, words: list[str], name: str) -> Fragments:
     counts = {"x1": 1, "x2": 2, "x4": 4}
     if {"m16n16", "m8n16", "m16n8"} & set(rest):
         raise ArgumentValueError(
-            f"{name!r} moves matrices of 8 bits or fewer, which Blackwell brought, and they are not known here: those "
-            f"of 8 x 8 elements of 16 bits are, as {instruction}.x1, .x2 or .x4, and .trans or not"
+            f"{name!r} moves matrices of 8 bits or fewer, which Blackwell brought and which are not known here: write "
+            f"{instruction}.x1, .x2 or .x4, and .trans or not, for those of 8 x 8 elements of 16 bits"
         )
     if len(rest) != 1 or rest[0] not in counts:
         raise ArgumentValueError(f"{name!r} does not exist: write {instruction}.x1, .x2 or .x4, and .trans or not")

@@ -127,7 +127,7 @@ def test_a_sparse_wgmma_has_half_of_a(sparse, dense):
         ("wgmma.sp.m64n64k512.b1", "does not exist"),
         ("mma.m16n8k64.e3m2", "the shapes of e3m2 are given by"),
         ("ldmatrix.m16n16.x1.trans.b8", "moves matrices of 8 bits or fewer, which Blackwell brought"),
-        ("stmatrix.x2.m16n8", "those of 8 x 8 elements of 16 bits are, as stmatrix.x1"),
+        ("stmatrix.x2.m16n8", "write stmatrix.x1, .x2 or .x4, and .trans or not, for those of 8 x 8"),
         ("tcgen05.mma", "its operands are in SMEM and in TMEM, and no lane holds any"),
         ("ldmatrix", "write ldmatrix.x1, .x2 or .x4"),
         ("stmatrix.x3", "write stmatrix.x1, .x2 or .x4"),
