@@ -141,7 +141,7 @@ class Kernel(ABC):
     def features(self, problem: Problem) -> Hashable:
         """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit.
 
-        Of the number of rows, if there are several, they know at most the remainder by 8.
+        Of the number of rows, if there are several, they know at most which powers of two up to 8 divide it.
         """
 
     @abstractmethod
