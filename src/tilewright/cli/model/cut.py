@@ -139,9 +139,10 @@ class CutOptions:
                 refusals[kernel.name] = error.refusal
                 return None
             kind = found.a.dtype
-            if any((unit, each) == (kernel.unit, kind) for unit, each, _ in gpu.rates):
+            of_kind = kernel.unit_of(kind)
+            if any((unit, each) == (of_kind, kind) for unit, each, _ in gpu.rates):
                 return found
-            refusals[kernel.name] = f"{kernel.name} multiplies {kind} by {kernel.unit}, whose rate there is unknown"
+            refusals[kernel.name] = f"{kernel.name} multiplies {kind} by {of_kind}, whose rate there is unknown"
             return None
 
         named = () if self.kernel is None else (kernel_named(self.kernel, "--kernel"),)
@@ -163,9 +164,9 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
     from tilewright.kernels.registry import KERNELS
 
     best = gpu.peak_unit(parse(wanted, "--dtype"))
-    if kernel.unit == best:
+    if kernel.unit_of(problem.a.dtype) == best:
         return
-    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit == best]
+    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit_of(problem.a.dtype) == best]
     reason = "; ".join(reasons) or "no kernel here uses it"
     what = f"{kernel.name} is taken, in {problem.a.dtype}"
     typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)
