@@ -2,13 +2,12 @@
 
 import dataclasses
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tilewright.cli.model.common import Chip
-from tilewright.cli.options import LEAST_CAPABILITY, OwnLayoutOption
+from tilewright.cli.options import LEAST_CAPABILITY, FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
 M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
 N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
 K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
-
-
-class MultipliedName(StrEnum):
-    """Names of the types that kernels multiply, as `tilewright.dtypes` has them."""
-
-    bf16 = "bf16"
-    fp16 = "fp16"
-    fp32 = "fp32"
-    fp8_e4m3 = "fp8_e4m3"
-    fp8_e5m2 = "fp8_e5m2"
-    int8 = "int8"
 
 
 class Cut(NamedTuple):
@@ -88,7 +76,7 @@ class CutOptions:
         ),
     ] = None
     dtype: Annotated[
-        MultipliedName | None,
+        FactorName | None,
         typer.Option(
             "--dtype",
             help="Element type of A and B; the result has the usual one of such products. By default the first "
