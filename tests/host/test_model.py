@@ -156,7 +156,8 @@ def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
     tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, apart, apart)
     prepared = prepare(tiles, unit, dtype, gpu)
 
-    def us(m, n, k, batch_count, tile_m, tile_n, tile_k):
+    def us(product, way):
+        (m, n, k, batch_count), (tile_m, tile_n, tile_k) = product, way
         multiply = tile_m * tile_n * tile_k / gpu.macs(unit, dtype)
         deliver = (tile_m + tile_n) * tile_k * dtype.nbytes / costs.fill
         waves = ceil(ceil(m / tile_m) * ceil(n / tile_n) * batch_count / gpu.sm_count)
@@ -166,4 +167,4 @@ def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
 
     for _ in range(200):
         product = (*(rng.randint(1, 9000) for _ in range(3)), rng.randint(1, 9))
-        np.testing.assert_allclose(times(prepared, *product), [us(*product, *way) for way in ways], rtol=1e-12)
+        np.testing.assert_allclose(times(prepared, *product), [us(product, way) for way in ways], rtol=1e-12)
