@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tilewright.bench import Absent, Cublas, CublasLt, Quack, Shape, cublas, scaled_peers
+from support.commands import in_json
+from support.contenders import FakeContender, fake_machine
+from tilewright.bench import Absent, Cublas, CublasLt, Quack, Shape, cublas, scaled_peers, suites
+from tilewright.bench.contenders import EVERY_PEER, PEERS, PEERS_OF_8_BITS
 from tilewright.bench.cublas import HeuristicResult
 from tilewright.bench.scaled_peers import DeepGemm, Torch
 from tilewright.measure.elements import Elements
@@ -198,9 +201,18 @@ def test_cublaslt_adds_int8_in_int32_and_has_no_mode_for_it(library):
     assert double.attributes == {3: 1, 4: 0}
     (description,) = [arguments for function, arguments in double.calls if function == "cublasLtMatmulDescCreate"]
     assert description[1:] == [72, 10]
-    for text, why in (("int8 row", "without scales"), ("fp8_e4m3 1x128_1x128", "--recipe is 1x128_1x128")):
+    for text, m, why in (("int8 row", 32, "without scales"), ("fp8_e4m3 1x128_1x128", 30, "m is 30: make it")):
         with pytest.raises(Absent, match=why):
-            CublasLt().prepare(given(text)[0])
+            CublasLt().prepare(given(text, m=m)[0])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "modes"),
+    [("tensor", {}), ("1x128_128x128", {31: 5, 32: 4}), ("1x128_1x128", {31: 4, 32: 4})],
+)
+def test_cublaslt_is_told_what_each_scale_is_for(library, recipe, modes):
+    CublasLt().prepare(given(f"fp8_e4m3 {recipe}")[0])
+    assert library.last.attributes == {3: 1, 4: 0, 25: 0, 17: 500, 18: 400} | modes
 
 
 def test_a_product_that_cublaslt_does_not_take_is_absent(library, monkeypatch):
@@ -231,3 +243,37 @@ def test_a_library_of_cublas_that_is_missing_is_absent_and_its_faults_are_errors
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(Absent, match=r"cublasLt cannot be loaded: libcublasLt\.so\.13"):
         cublas.Library("cublasLt", torch)
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ((), {"fp8_e4m3 row fast", "int8"}),
+        (("--out-dtype", "bf16"), {"fp8_e4m3 row fast", "int8 -> bf16"}),
+        (("--dtype", "fp8_e4m3", "--recipe", "tensor", "--fast-accumulation"), {"fp8_e4m3 tensor fast"}),
+        (("--dtype", "fp8_e5m2", "--b-dtype", "fp8_e4m3"), {"fp8_e5m2 by fp8_e4m3"}),
+        (("--dtype", "int8"), {"int8"}),
+    ],
+)
+def test_options_change_the_elements_of_a_suite_and_a_dtype_replaces_them(monkeypatch, tmp_path, options, texts):
+    known = ("tilewright", "torch", "cublaslt")
+    fake_machine(monkeypatch, {name: lambda name=name: FakeContender(name) for name in known})
+    suite = tmp_path / "mine.toml"
+    suite.write_text('dtype = ["fp8_e4m3 row fast", "int8"]\n[[shapes]]\nm = [16, 32]\nn = 16\nk = 32\n')
+    record = in_json("bench", suite, *options, "--time-limit", 0, "--protocol", "burst", "--rounds", 1)
+    assert {shape["dtype"] for shape in record["shapes"]} == texts
+    assert record["contenders"] == list(known)
+    assert record["baseline"] == "torch"
+
+
+def test_products_of_8_bits_have_peers_of_their_own(monkeypatch):
+    made = {name: lambda name=name: FakeContender(name) for name in (*EVERY_PEER, "tilewright")}
+    fake_machine(monkeypatch, made)
+    quick = ("--protocol", "burst", "--rounds", 1)
+    record = in_json("bench", "--shape", "512", "--dtype", "int8", *quick)
+    assert record["contenders"] == ["tilewright", *PEERS_OF_8_BITS]
+    assert record["baseline"] == "torch"
+    record = in_json("bench", "llama-7b", "--dtype", "fp8_e4m3", "--time-limit", 0, *quick)
+    assert record["contenders"] == list(suites.USUAL_OF_8_BITS)
+    record = in_json("bench", "--shape", "512", *quick)
+    assert (record["contenders"], record["baseline"]) == (["tilewright", *PEERS], "cublas")

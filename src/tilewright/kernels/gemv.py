@@ -1,14 +1,14 @@
 """Kernel `gemv`: few rows of activations at the speed of memory; bf16, fp16 and fp32, every stride and alignment."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.gemv_time import Array, Ways, breakdown, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
@@ -18,6 +18,9 @@ from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Matrix, Problem
+
+if TYPE_CHECKING:
+    from tilewright.model.tiling.levels import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class GemvConfig:
 
 _MOST_AHEAD = 4
 """The most rows of fp32 that have registers for activations of all steps under way."""
+
+_ROWS_AT_ONCE = 6
+"""Of more rows, those whose activations have registers at once: ptxas places their loads so, if it must."""
 
 
 _MOST_WORDS = _MOST_SUMS = 96
@@ -136,6 +142,10 @@ class GemvKernel(Kernel):
         ),
     )
 
+    def unit_of(self, dtype: DType) -> Unit:
+        """CUDA cores for fp32, which tensor cores would round."""
+        return "cuda_cores" if dtype == fp32 else self.unit
+
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why `gemv` does not take the problem: GPU, dtypes, its size, or that it is batch-invariant."""
         a, b = problem.a.dtype, problem.b.dtype
@@ -158,15 +168,17 @@ class GemvKernel(Kernel):
         configs, times = self._timed(problem, hardware)
         return [configs[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], GemvConfig]:
-        """The first of `configs` by the number of rows, without the others."""
+    def best(self, problem: Problem, hardware: Hardware) -> GemvConfig:
+        """The first of `configs`, without the others."""
+        configs, times = self._timed(problem, hardware)
+        return configs[int(times.argmin())]
 
-        def best(rows: int) -> GemvConfig:
-            configs, times = self._timed(problem._replace(m=rows), hardware)
-            return configs[int(times.argmin())]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        _, times = self._timed(problem, hardware)
+        return float(times.min())
 
-        return best
-
+    @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
@@ -250,6 +262,13 @@ class GemvKernel(Kernel):
         """As many as the Config says."""
         ctas: int = constants.ctas
         return ctas
+
+    def thread_block(self, constants: Any) -> "Block | None":
+        """Those of mma.sync, or of fp32 the columns of a lane."""
+        block = super().thread_block(constants)
+        if block is None or constants.Input != fp32:
+            return block
+        return block._replace(m=constants.tile_m, n=constants.tile_n * constants.k_parts // 8)
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""
@@ -337,8 +356,9 @@ _GATHERED_REGISTERS = 36
 
 def _ctas_of(constants: GemvConstants) -> int:
     """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
-    steps = constants.in_flight if constants.reads_ahead else 1
-    activations = _words(constants.a_straddles) * steps * constants.tile_m // constants.rows_apart
+    rows = constants.tile_m // constants.rows_apart
+    vectors = constants.in_flight * rows if constants.reads_ahead else min(rows, _ROWS_AT_ONCE)
+    activations = _words(constants.a_straddles) * vectors
     gathered = _GATHERED_REGISTERS if constants.a_bytes < 16 and not constants.a_straddles else 0
     registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations + gathered
     return 65536 // (constants.threads * registers)

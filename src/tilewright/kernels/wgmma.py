@@ -1,6 +1,6 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; types of 2 bytes in any layout, of 1 byte K-major."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import isfinite
@@ -133,16 +133,21 @@ class WgmmaKernel(Kernel):
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
         """Any number of those."""
         space, product = self._space(problem, hardware)
-        times = space.times(*product)
+        times = space.ranking.times(*product)
         m, n, batch_count = problem.m, problem.n, problem.batch_count
         best = times.argsort(kind="stable")[:most]
         return [space.config(int(index), m, n, batch_count) for index in best if isfinite(times[index])]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], WgmmaConfig]:
-        """The first of `configs` by the number of rows, without the others."""
-        space, (_, *others) = self._space(problem, hardware)
-        n, batch_count = problem.n, problem.batch_count
-        return lambda rows: space.config(space.best(round_up(rows, 8), *others), rows, n, batch_count)
+    def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """The first of `configs`, without the others."""
+        space, product = self._space(problem, hardware)
+        index, _ = space.ranking.best(*product)
+        return space.config(index, problem.m, problem.n, problem.batch_count)
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        space, product = self._space(problem, hardware)
+        return space.ranking.best_seconds(problem, hardware, *product)
 
     def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """Other orders of tiles and prefetches, and the other ways to overlap and to store."""

@@ -137,9 +137,7 @@ class Space:
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
         tiles = tiles_of(list(legal.values()), hardware, limits.mn_major, limits.scattered, limits.promotion)
-        self._ranking = Ranking(tiles, "wgmma", dtype, hardware)
-        self.best = self._ranking.best
-        self.times = self._ranking.times
+        self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 
     def _is_legal(self, config: WgmmaConfig) -> bool:
         if config.split_k > 1 and not self._limits.splits:
@@ -183,7 +181,7 @@ class Space:
         index = self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
         if index is None:
             return False
-        times = self.times(m, n, k, batch_count, row_bytes)
+        times = self.ranking.times(m, n, k, batch_count, row_bytes)
         return bool(times[index] <= NEAR * times.min())
 
     def variants(self, config: WgmmaConfig) -> list[WgmmaConfig]:

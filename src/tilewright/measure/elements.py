@@ -1,12 +1,15 @@
 """The elements of a product: the types of A, B and the result, what scales are for, and how the numbers are drawn."""
 
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import dtypes
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
-from tilewright.problem import RECIPES
+from tilewright.problem import RECIPES, Problem
 
 FAST = "fast"
 """What the text of Elements says of sums of fp8 that stay in the tensor cores."""
@@ -44,6 +47,11 @@ class Elements(NamedTuple):
         b = b or a
         usual = next(iter(dtypes.results(a, b, scaled=recipe is not None)), a)
         return cls(a, b, out or usual, recipe, fast_accumulation)
+
+    @classmethod
+    def of_problem(cls, problem: Problem) -> "Elements":
+        """Those of a problem."""
+        return cls(problem.a.dtype, problem.b.dtype, problem.out.dtype, problem.recipe, problem.fast_accumulation)
 
     @classmethod
     def parse(cls, text: str, argument: str = "dtype") -> "Elements":
@@ -90,3 +98,9 @@ class Elements(NamedTuple):
             return 1.0
         wide = self.recipe is not None or self.out.kind == "integer"
         return LARGEST[kind] / SIGMAS if wide else SIGMAS
+
+    def numbers(self, kind: DType, normal: NDArray[np.float32]) -> NDArray[Any]:
+        """Random numbers of this type, made of normal ones."""
+        if kind in LARGEST:
+            normal = (normal * self.spread(kind)).clip(-LARGEST[kind], LARGEST[kind])
+        return (normal.round() if kind.kind == "integer" else normal).astype(kind.numpy_dtype)

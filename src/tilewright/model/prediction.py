@@ -151,17 +151,20 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
     tiles = prepared.tiles
-    us = _us(prepared, problem, row_bytes)
-    streamed = _streamed(problem, gpu) + prepared.fixed.item() + prepared.costs.wave
     clusters, waves = _clusters(prepared, problem)
     padded = waves * gpu.sm_count * (tiles.tile_m * tiles.tile_n / tiles.split_k).item()
     return Prediction(
         tile_count=int(clusters * (tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
         waves=waves,
         quantization=problem.m * problem.n * problem.batch_count / padded,
-        seconds=max(us, streamed) / 1e6,
+        seconds=seconds_at_least(_us(prepared, problem, row_bytes), problem, prepared, gpu),
         flops=problem.flops,
     )
+
+
+def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
+    """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
+    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way]) + prepared.costs.wave) / 1e6
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:

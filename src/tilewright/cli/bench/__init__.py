@@ -38,8 +38,8 @@ def bench(
     suite: Annotated[
         str | None,
         typer.Argument(
-            help="proof, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, batches, "
-            "chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
+            help="proof, low-precision, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, "
+            "batches, chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
             "or a record (.json) to be shown again.",
             show_default=False,
         ),
@@ -67,7 +67,8 @@ def bench(
       CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
-      tilewright bench llama-7b --dtype fp8_e4m3 --recipe row --fast-accumulation
+      tilewright bench low-precision --resume low.json --time-limit 540
+      tilewright bench llama-7b --dtype fp8_e4m3 --recipe row
       tilewright bench --shape 4096 --dtype int8 --contender tilewright --contender torch --contender cublas
       tilewright bench --shape 4096 --epilogue "gelu(acc + bias)" --epilogue "acc -> amax" --operand bias=n
       tilewright bench squares --configs all --output record.json
