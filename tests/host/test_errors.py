@@ -134,7 +134,7 @@ def ones(*shape):
 @bad(
     NotImplementedError,
     "no kernel takes",
-    "3x5x4 fp8_e4m3 nn -> bf16",
+    "3x5x4 fp8_e4m3 1x128_1x128 nn -> bf16",
     "mma scales whole sums",
     "use 'row' or",
     backend=RecordingBackend(standing_for("sm_120")),
