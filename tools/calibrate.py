@@ -24,7 +24,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.dtypes import bf16  # noqa: E402
+from tilewright.dtypes import DType, bf16  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
@@ -174,21 +174,21 @@ def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: 
     return Measured(hardware, shape, row_bytes(problem), tiles, np.array([us for _, us in launches]), cublas)
 
 
-def posed(shape: Shape) -> Problem:
+def posed(shape: Shape, dtype: DType = bf16) -> Problem:
     """The product, of packed operands and an out whose rows are contiguous."""
     m, n, k, count, layout = shape
     batch = (count,) if count > 1 else ()
     a, b = (
-        _packed(rows, columns, stored, bool(batch))
+        _packed(rows, columns, stored, bool(batch), dtype)
         for rows, columns, stored in zip((m, k), (k, n), layout, strict=True)
     )
-    return Problem(m, n, k, a, b, _packed(m, n, "n", bool(batch)), batch)
+    return Problem(m, n, k, a, b, _packed(m, n, "n", bool(batch), dtype), batch)
 
 
-def _packed(rows: int, columns: int, stored: str, batched: bool) -> Matrix:
+def _packed(rows: int, columns: int, stored: str, batched: bool, dtype: DType) -> Matrix:
     """A matrix, stored transposed if `stored` is t."""
     batch = (rows * columns,) if batched else ()
-    return Matrix(bf16, columns, 1, batch) if stored == "n" else Matrix(bf16, 1, rows, batch)
+    return Matrix(dtype, columns, 1, batch) if stored == "n" else Matrix(dtype, 1, rows, batch)
 
 
 def predict(measured: Measured, costs: Costs) -> Array:

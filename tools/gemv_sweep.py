@@ -7,6 +7,7 @@ done.
 examples:
   python tools/gemv_sweep.py gemv.json                       as many products as fit into 100 seconds
   python tools/gemv_sweep.py gemv.json --rows 1 --layouts nt --most 200    all Configs of one row
+  python tools/gemv_sweep.py gemv.json --dtype fp32                        on CUDA cores
 """
 
 import argparse
@@ -27,6 +28,7 @@ from sweep import text_of, timed  # noqa: E402
 
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.bench.stream_read import StreamRead  # noqa: E402
+from tilewright.dtypes import parse  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.kernel import Kernel, fields_of, values_of  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 16, 4, 8, 2], metavar="M", help="default: all to 16")
     parser.add_argument("--layouts", nargs="+", choices=("nt", "nn"), default=["nt", "nn"], help="default: both")
+    parser.add_argument("--dtype", choices=("bf16", "fp16", "fp32"), default="bf16", help="default: bf16")
     parser.add_argument("--weights", nargs="+", default=WEIGHTS, type=extents, metavar="NxK", help="of other layers")
     parser.add_argument("--most", type=int, default=24, help="Configs of a product, the model's first (default: 24)")
     parser.add_argument("--seconds", type=float, default=100, help="after which no product is begun (default: 100)")
@@ -66,7 +69,7 @@ def main() -> None:
         for m, layout, (n, k) in product(options.rows, options.layouts, options.weights):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
-            problem = posed((m, n, k, 1, layout))
+            problem = posed((m, n, k, 1, layout), parse(options.dtype, "--dtype"))
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {problem}", file=sys.stderr)
             try:
                 launches += _measured(problem, gpu, pool, options.most)

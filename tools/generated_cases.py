@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
-from support.cases import COPYING, Case, copied_cases, random_cases, unit_of  # noqa: E402
+from support.cases import Case, copied_cases, copying, random_cases, unit_of  # noqa: E402
 from support.rungs import LADDER_VARIANTS  # noqa: E402
 from support.runs import Contents, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
 from support.variants import VARIANTS  # noqa: E402
@@ -195,8 +195,8 @@ def check(job: Job, launch: Launch | None) -> None:
     """Multiply the cases of a job, launched so or else emulated; raise what a wrong one raises, with its name."""
     kernel, count, seed = job
     drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed)
-    changes = COPYING if kernel == COPIED else {}
     for case in drawn:
+        changes = copying(case) if kernel == COPIED else {}
         try:
             if launch is None:
                 multiply_emulated(case, emulator(), **changes)

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import count, product
 from math import ceil, prod
@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
 from tilewright.dtypes import DType, by_name  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of  # noqa: E402
+from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of, tiles_in  # noqa: E402
 from tilewright.measure.graph import graph_work  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.operand import Operand, contiguous_strides  # noqa: E402
@@ -44,9 +44,6 @@ from tilewright.rounding import round_up  # noqa: E402
 SHAPES = ("8192x8192", "4096x4096", "16384x4096", "4096x14336", "128x4096", "8192x8190")
 ROUNDS, GRAPH_SECONDS = 9, 5e-3
 
-TILES = (QuantizeConfig(128, 128, 512), QuantizeConfig(64, 128, 128), QuantizeConfig(32, 128, 64))
-"""Tiles to compare with the usual ones; only square ones have transposed codes, or blocks of 128 x 128."""
-
 
 def main() -> None:
     """Sweep and write the record after each case."""
@@ -56,6 +53,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", choices=("bf16", "fp16", "fp32"), default=["bf16", "fp32"])
     parser.add_argument("--codes", choices=("fp8_e4m3", "fp8_e5m2", "int8"), default="fp8_e4m3")
     parser.add_argument("--blocks", nargs="+", choices=BLOCKS, default=BLOCKS)
+    parser.add_argument("--only-transposed", action="store_true", help="leave out codes of x alone")
     parser.add_argument("--seconds", type=float, default=120, help="after which no case is begun (default: 120)")
     options = parser.parse_args()
     gpu, begun = backend(0), time.monotonic()
@@ -66,8 +64,9 @@ def main() -> None:
         "columns": ["m", "k", "dtype", "codes", "block", "transposed", "config", "us", "TB/s", "share"],
         "launches": [],
     }
+    ways = (True,) if options.only_transposed else (False, True)
     with gpu.current():
-        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, (False, True)):
+        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, ways):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             m, k = map(int, shape.split("x"))
@@ -144,13 +143,11 @@ class Sets:
 def configs(question: Quantization) -> list[QuantizeConfig]:
     """The usual Config, and those to compare with it."""
     usual = config_of(question)
-    if usual.tile_n != 128:  # whole rows: more or fewer of them
-        rows = usual.tile_m
-        others = [QuantizeConfig(each, usual.tile_n, usual.threads) for each in (2 * rows, rows // 2) if rows >= 4]
-        return [usual, *others]
-    if question.transposed_codes is not None or not (question.by_line or question.whole):
-        return [usual, TILES[0]]
-    return [usual, *TILES]
+    aheads = [0, *(tiles_in(kilobytes << 10, question, usual) for kilobytes in (48, 96, 144))]
+    others = [replace(usual, ahead=ahead) for ahead in aheads]
+    if question.transposed_codes is not None:
+        others += [replace(usual, group_m=rows, ahead=ahead) for ahead in (0, 1) for rows in (4, 16, 64)]
+    return list(dict.fromkeys((usual, *others)))
 
 
 def measured(shape: tuple[int, int], dtype: DType, options: Options, gpu: GpuBackend) -> Iterator[list[Any]]:

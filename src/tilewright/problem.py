@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import FP8, DType
 from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression
 from tilewright.rounding import ceil_div
 
@@ -12,6 +12,9 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 Extent: TypeAlias = Literal["m", "n", "k"]
+
+PROMOTED = 128
+"""Sums of fp8 leave the tensor cores, which lose bits of them, after so many products, unless told otherwise."""
 
 ADDENDS = ("c", "bias")
 """The operands of the epilogue, which broadcast to the result."""
@@ -265,6 +268,13 @@ class Problem(NamedTuple):
     def recipe(self) -> str | None:
         """Which of RECIPES the scales follow; None without scales."""
         return None if self.epilogue.expression is None else self.epilogue.expression.recipe
+
+    @property
+    def cut_after(self) -> int | None:
+        """How many products of fp8 tensor cores add, which cut their sums, until fp32 takes over; None for others."""
+        if self.a.dtype not in FP8:
+            return None
+        return max(self.k, 1) if self.fast_accumulation else PROMOTED
 
     @property
     def batch_count(self) -> int:

@@ -28,6 +28,12 @@ _LAMBDA = 8
 _BLOCK = 16
 """Number of products that one mma of 16-bit floats, m16n8k16, adds per element."""
 
+_FP8_BLOCK = 32
+"""Number of products that one wgmma of fp8 adds per element."""
+
+_FP8_STEP = 2.0**-13
+"""The least part of the largest term of a sum of fp8 that the tensor cores of sm_89 and sm_90 keep."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -54,12 +60,13 @@ def compare(
     alpha: float = 1.0,
     beta: float = 1.0,
     accumulator: Any = fp32,
+    cut_after: int | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
     addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out, or are scales;
-    others are ignored. Sums of int8 are exact, whatever the accumulator.
+    others are ignored. Sums of int8 are exact, whatever the accumulator. cut_after: see `sum_bound`.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
     m, n = out.shape
@@ -85,6 +92,7 @@ def compare(
             alpha=alpha,
             beta=beta,
             accumulator=accumulator,
+            cut_after=cut_after,
             out_dtype=out.dtype,
         )
         known = ~np.isinf(bound)
@@ -105,11 +113,13 @@ def reference(
     alpha: float = 1.0,
     beta: float = 1.0,
     accumulator: Any = fp32,
+    cut_after: int | None = None,
     out_dtype: Any,
 ) -> tuple[Array, Array]:
     """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
 
     addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names; scales as they are given.
+    cut_after: see `sum_bound`.
     """
     kind, accumulator = parse(out_dtype, "out_dtype"), _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
@@ -117,7 +127,7 @@ def reference(
     total = alpha * (a @ b)
     if kind is int32:
         return total, np.zeros_like(total)
-    error = abs(alpha) * sum_bound(a, b, accumulator)
+    error = abs(alpha) * sum_bound(a, b, accumulator, cut_after)
     magnitude = np.abs(total)
     for name, factor in (("c", beta), ("bias", 1.0)):
         if getattr(epilogue, name) is not None:
@@ -204,8 +214,11 @@ def _sides(gate: str | None, n: int) -> tuple[slice, ...]:
     return (slice(None),) if gate is None else sides[gate]
 
 
-def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
+def sum_bound(a: Any, b: Any, accumulator: DType = fp32, cut_after: int | None = None) -> Any:
     """The error that a correct sum of a (m, k) @ b (k, n) may have; float64 arrays of any library.
+
+    cut_after: so many products of fp8 are added in tensor cores that cut their sums, until fp32 takes over; None where
+    nothing cuts them. See `cut_error`.
 
     For fp16 sums see `_fp16_sum_error`; those in int32 are exact. In fp32, where tensor cores may truncate, each of at
     most k steps adds an error of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead,
@@ -217,11 +230,45 @@ def sum_bound(a: Any, b: Any, accumulator: DType = fp32) -> Any:
     if accumulator is int32:
         return 0.0 * (abs(a) @ abs(b))
     k = a.shape[1]
-    return min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
+    error = min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
+    return error if cut_after is None else error + cut_error(a, b, cut_after)
+
+
+def cut_error(a: Any, b: Any, cut_after: int) -> Any:
+    """What tensor cores of sm_90 may cut off sums of fp8, a (..., m, k) @ b (..., k, n); float64, of any library.
+
+    A wgmma adds 32 products to the sum so far. It aligns all 33 to the largest and keeps 13 bits behind that one's
+    first, and as many of the new sum (docs/precision.md). So each loses less than 2^-13 of the largest, which no
+    product of the largest factors and no sum so far exceeds. After `cut_after` products a sum begins anew.
+    What products lose has either sign, as they have, and grows as in `sum_bound`; what sums lose adds up.
+    """
+    error = linear = squares = of_sums = total = a[..., :0] @ b[..., :0, :]
+    for start in range(0, a.shape[-1], _FP8_BLOCK):
+        if start % cut_after == 0:
+            total = 0.0 * total
+        block_a, block_b = a[..., start : start + _FP8_BLOCK], b[..., start : start + _FP8_BLOCK, :]
+        largest = (_largest(block_a, -1)[..., None] * _largest(block_b, -2)[..., None, :]).clip(min=abs(total) + error)
+        total = total + block_a @ block_b
+        step, count = _FP8_STEP * largest, block_a.shape[-1]
+        linear, squares = linear + count * step, squares + count * step**2
+        of_sums = of_sums + step + _FP8_STEP * (abs(total) + error)
+        error = of_sums + linear.clip(max=_LAMBDA * squares**0.5)
+    return error
+
+
+def _largest(values: Any, axis: int) -> Any:
+    """The largest magnitude along an axis, which torch calls `amax` and NumPy `max`."""
+    magnitudes = abs(values)
+    return getattr(magnitudes, "amax", magnitudes.max)(axis)
 
 
 def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
-    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library."""
+    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library.
+
+    Whole numbers are stored as they are.
+    """
+    if kind.kind == "integer":
+        return error
     smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.dtypes import bf16
+from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import H200
 from tilewright.jit.cache import build
 from tilewright.jit.listing import instruction_mix
@@ -17,9 +17,10 @@ GEMV: Any = KERNELS["gemv"]
 @pytest.mark.parametrize("m", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("layout", ["nt", "nn"])
 @pytest.mark.parametrize("extent", [4096, 4095])
-def test_loads_in_flight_are_not_spilled(m, layout, extent):
-    b = Matrix(bf16, 1, extent) if layout == "nt" else Matrix(bf16, extent, 1)
-    problem = Problem(m, extent, extent, Matrix(bf16, extent, 1), b, Matrix(bf16, extent, 1))
+@pytest.mark.parametrize("dtype", [bf16, fp32])
+def test_loads_in_flight_are_not_spilled(m, layout, extent, dtype):
+    b = Matrix(dtype, 1, extent) if layout == "nt" else Matrix(dtype, extent, 1)
+    problem = Problem(m, extent, extent, Matrix(dtype, extent, 1), b, Matrix(dtype, extent, 1))
     for config in GEMV.configs(problem, H200)[:3]:
         launch = GEMV.assemble(config, problem, H200)
         compiled = build(launch.source)

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from support.cases import COPYING, Case, case_of_extents, cases, copied_cases, random_cases, variants_of
+from support.cases import Case, case_of_extents, cases, copied_cases, copying, random_cases, variants_of
 from support.memory import View
 from support.rungs import RUNGS
 from support.runs import multiply_emulated
@@ -74,7 +74,7 @@ def test_rungs_are_right_whenever_copies_and_products_complete(kernel):
 @pytest.mark.parametrize("asynchrony", CASES)
 def test_products_of_copied_operands_are_right(asynchrony):
     for case in copied_cases(CASES[asynchrony] // 3, seed=4):
-        multiply_emulated(case, BACKENDS[asynchrony], **COPYING)
+        multiply_emulated(case, BACKENDS[asynchrony], **copying(case))
 
 
 @pytest.mark.parametrize("kernel", ["simt", "mma"])

@@ -65,6 +65,18 @@ def test_every_row_and_column_has_its_own_scale(random, dtype):
     np.testing.assert_array_equal(exchanged, out.T)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, E4M3], ids=lambda dtype: np.dtype(dtype).name)
+def test_operands_that_are_not_contiguous_along_k_are_copied_for_wgmma(random, dtype):
+    a, b, scales = codes(random, K, M, dtype=dtype).T, codes(random, K, N, dtype=dtype), scales_of(random)
+    plan = tw.plan(a, b, recipe="row", **scales, out_dtype="fp32", backend="emulator")
+    assert plan.kernel.name == "wgmma"
+    assert "each call copies a (transposed) and b (transposed) first" in plan.reason
+    assert "since a is not contiguous along k, as wgmma reads elements of 1 byte; b is " in plan.reason
+    np.testing.assert_array_equal(plan(a, b, **scales), product(a, b, scales))
+    plan = tw.plan(a.copy(), b, backend="emulator")
+    assert "each call copies a and b (transposed) first" in plan.reason
+
+
 @pytest.mark.parametrize("column_major", [False, True])
 @pytest.mark.parametrize("rows", [1, M])
 def test_what_stands_for_zero_in_a(random, rows, column_major):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from support.doubles import CountingBackend
 from support.quantization import BLOCKS, KINDS, assert_quantized
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.hardware import A100, H200, Hardware, standing_for
@@ -205,28 +206,11 @@ def test_the_examples_of_the_page_run():
         exec(compile(example, "low-precision.md", "exec"), names)
 
 
-class Counting(EmulatedBackend):
-    """An emulated GPU that keeps the counters of each launch."""
-
-    def __init__(self):
-        super().__init__(H200, count_memory=True)
-        self.counted = []
-
-    def prepare(self, compiled, shape, arguments):
-        launch = super().prepare(compiled, shape, arguments)
-
-        def counted(*call):
-            self.counted.append(launch(*call))
-            return self.counted[-1]
-
-        return counted
-
-
 @pytest.mark.parametrize("kind", ["bf16", "fp32"])
 @pytest.mark.parametrize("block", BLOCKS)
 def test_no_bank_conflicts_and_whole_sectors(block, kind):
     for layout in ("packed", "transposed"):
-        backend = Counting()
+        backend = CountingBackend()
         x = uneven((256, 384), kind)
         tw.quantize(viewed(x, layout), "fp8_e4m3", block=block, transposed=True, backend=backend)
         total = backend.counted[0]  # which has merged the others

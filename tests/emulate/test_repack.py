@@ -3,9 +3,12 @@
 Operands end where their last row does, so that the emulator reports what is read beside them.
 """
 
+import re
+
 import numpy as np
 import pytest
 
+from support.doubles import CountingBackend
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.dtypes import bf16, int8
 from tilewright.hardware import H200
@@ -16,6 +19,16 @@ from tilewright.kernels.repack import RepackConfig
 from tilewright.planner.copies import REPACK, copied
 from tilewright.problem import Matrix, Problem
 
+
+class HastyBackend(EmulatedBackend):
+    """An emulated GPU whose CTAs do not wait for their own threads."""
+
+    def prepare(self, compiled, shape, arguments):
+        ptx, waits = re.subn(r"bar(rier)?\.sync[^;]*;", "", compiled.ptx)
+        assert waits
+        return super().prepare(compiled._replace(ptx=ptx), shape, arguments)
+
+
 CONFIGS = (RepackConfig(), RepackConfig(32, 1), RepackConfig(64, 4), RepackConfig(128, 3))
 
 
@@ -24,9 +37,9 @@ def of_strides(m, k, n, a, b, batch=(), dtype=bf16):
     return Problem(m, n, k, Matrix(dtype, *a), Matrix(dtype, *b), Matrix(bf16, n, 1, (m * n,) * len(batch)), batch)
 
 
-def copies_of(problem, config, first=0):
+def copies_of(problem, config, first=0, backend=None):
     """The copies that a launch makes of operands `first` elements behind 16 bytes, and what they are copies of."""
-    backend, nbytes = EmulatedBackend(H200, checks=True), problem.a.dtype.nbytes
+    backend, nbytes = backend or EmulatedBackend(H200, checks=True), problem.a.dtype.nbytes
     words = np.dtype(f"u{nbytes}")
     taken = copied(problem, KERNELS["wgmma"], H200)
     launch = REPACK.assemble(config, taken.repacking, H200)
@@ -80,14 +93,58 @@ def test_batches_and_elements_that_lie_apart():
         np.testing.assert_array_equal(found, source, err_msg=name)
 
 
+@pytest.mark.parametrize("config", [RepackConfig(), RepackConfig(32), RepackConfig(1024)], ids=str)
+@pytest.mark.parametrize("first", [0, 1, 13])
+def test_what_is_not_contiguous_along_k_is_turned(first, config):
+    """Bytes of rows of every skew, with edges in and beside the chunks and tiles."""
+    for m, k, n in ((2, 5, 3), (17, 33, 300), (130, 257, 191), (600, 2, 16)):
+        problem = of_strides(m, k, n, (1, m + first, ()), (n + first, 1, ()), dtype=int8)
+        names = []
+        for name, found, source in copies_of(problem, config, first):
+            np.testing.assert_array_equal(found, source, err_msg=f"{name}, {m} x {k} x {n}")
+            names.append(name)
+        assert names == ["a", "b"]
+
+
+def test_turned_batches_and_bytes_that_lie_apart():
+    problem = of_strides(140, 37, 150, (2, 283, (0, 37 * 283)), (303, 2, (2 * 37 * 303, 37 * 303)), (2, 2), int8)
+    for name, found, source in copies_of(problem, RepackConfig()):
+        np.testing.assert_array_equal(found, source, err_msg=name)
+
+
+def test_one_operand_is_turned_and_the_other_moved():
+    problem = of_strides(35, 200, 150, (201, 1, ()), (150, 1, ()), dtype=int8)
+    for name, found, source in copies_of(problem, RepackConfig(), 3):
+        np.testing.assert_array_equal(found, source, err_msg=name)
+
+
+def test_turning_has_no_bank_conflicts_and_moves_whole_sectors():
+    backend = CountingBackend()
+    problem = of_strides(256, 384, 512, (1, 256, ()), (512, 1, ()), dtype=int8)
+    for name, found, source in copies_of(problem, RepackConfig(), backend=backend):
+        np.testing.assert_array_equal(found, source, err_msg=name)
+    (total,) = backend.counted
+    sectors = 384 * (256 + 512) // 32
+    assert not sum(total.shared_conflicts.values())
+    assert (total.global_sectors["ld"], total.global_sectors["st"]) == (sectors, sectors)
+
+
+@pytest.mark.planted_fault
+def test_a_tile_that_is_read_without_waiting_is_reported():
+    problem = of_strides(130, 257, 191, (1, 130, ()), (191, 1, ()), dtype=int8)
+    with pytest.raises(AssertionError, match="race"):
+        list(copies_of(problem, RepackConfig(), backend=HastyBackend(H200, checks=True)))
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         (RepackConfig(threads=48), "take 32 threads for each"),
         (RepackConfig(thread_rows=9), "take 1 to 8 rows"),
+        (RepackConfig(threads=96), "share the 1024 chunks of a turned tile evenly"),
     ],
 )
 def test_illegal_configs(config, message):
-    taken = copied(of_strides(9, 33, 3, (33, 1, ()), (1, 33, ())), KERNELS["wgmma"], H200)
+    taken = copied(of_strides(9, 33, 3, (33, 1, ()), (3, 1, ()), dtype=int8), KERNELS["wgmma"], H200)
     with pytest.raises(ConfigError, match=message):
         REPACK.check(config, taken.repacking, H200)

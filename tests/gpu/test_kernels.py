@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from support.cases import COPYING, copied_cases, random_cases
+from support.cases import copied_cases, copying, random_cases
 from support.runs import multiply_on_gpu
 from support.verification import cases_of, verified, verified_dtypes
 from tilewright.kernels.registry import EVERY_KERNEL
@@ -38,4 +38,4 @@ def test_products_of_copied_operands_are_right(gpu, torch):
     if gpu.hardware.arch != "sm_90a":
         pytest.skip(f"wgmma does not run on {gpu.hardware.name}")
     for case in copied_cases(500, seed=5):
-        multiply_on_gpu(case, gpu, torch, **COPYING)
+        multiply_on_gpu(case, gpu, torch, **copying(case))

@@ -30,7 +30,7 @@ from tilewright.bench import (
     session,
     suites,
 )
-from tilewright.bench.contenders import PEERS, READ, contenders_named
+from tilewright.bench.contenders import EVERY_PEER, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.dtypes import fp32
 from tilewright.kernels.kernel import values_of
@@ -139,7 +139,7 @@ def triton(monkeypatch):
         "torch._inductor.config": settings,
         "torch._inductor.select_algorithm": selecting,
     }
-    monkeypatch.setattr(peers, "_imported", lambda module, package: modules[module])
+    monkeypatch.setattr(peers, "imported", lambda module, package: modules[module])
     tuned = []
 
     def mm(a, b):
@@ -152,7 +152,9 @@ def triton(monkeypatch):
 
 
 def test_triton_replaces_results_of_its_own_and_leaves_the_inputs_alone(triton):
-    given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    given = SimpleNamespace(
+        torch=triton.torch, elements=SHAPE.elements, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1"))
+    )
     prepared = Triton().prepare(given)
     assert list(prepared.outs) == ["a0 @ b0", "memory like out1"]
     prepared.launch(1)
@@ -169,7 +171,7 @@ def test_triton_keeps_the_winner_and_compiles_no_other_the_next_time(triton):
         Choice(name="triton_mm_3", description="BLOCK_M=64", seconds=2.0),
         Choice(name="triton_mm_persistent_tma_12", description="BLOCK_M=128, EVEN_K=(True)", seconds=1.0),
     ]
-    given = SimpleNamespace(torch=triton.torch, sets=(("a0", "b0", "out0"),))
+    given = SimpleNamespace(torch=triton.torch, elements=SHAPE.elements, sets=(("a0", "b0", "out0"),))
     choice = Triton().prepare(given).choice
     assert choice == {"template": "triton_mm_persistent_tma", "parameters": "BLOCK_M=128, EVEN_K=(True)"}
     assert not triton.savers
@@ -308,7 +310,7 @@ def test_contenders_are_found_by_name_and_once():
 def test_a_library_that_is_not_installed_is_absent(name, module, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Absent, match=r"is not installed: pip install"):
-        PEERS[name]().prepare(FakeInputs())
+        EVERY_PEER[name]().prepare(FakeInputs())
 
 
 def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tmp_path):
@@ -318,7 +320,7 @@ def test_a_library_that_is_there_and_cannot_be_imported_says_why(monkeypatch, tm
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "quack", raising=False)
     with pytest.raises(Absent, match="cannot be imported: No module named 'no_such_compiler'"):
-        PEERS["quack"]().prepare(FakeInputs())
+        EVERY_PEER["quack"]().prepare(FakeInputs())
 
 
 RESULT = np.dtype([("algo", np.uint64, (8,)), ("workspace_size", np.uint64)])
@@ -372,11 +374,11 @@ def cublaslt(monkeypatch):
         matmul_heuristic_result_dtype=RESULT,
     )
     modules = {"nvmath.linalg.advanced": advanced, "nvmath.bindings.cublasLt": bindings}
-    monkeypatch.setattr(peers, "_imported", lambda name, package: modules[name])
+    monkeypatch.setattr(peers, "imported", lambda name, package: modules[name])
     monkeypatch.setattr(peers, "version", lambda package: "0.6")
     monkeypatch.setattr(Matmul, "made", [])
     monkeypatch.setattr(Matmul, "tuned", 0)
-    return SimpleNamespace(sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    return SimpleNamespace(elements=SHAPE.elements, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
 
 
 def test_cublaslt_tunes_once_and_keeps_the_algorithm(cublaslt):
@@ -415,9 +417,9 @@ def test_quack_is_held_to_a_choice_until_it_is_released(monkeypatch):
         GemmConfig=GemmConfig,
         AutotuneConfig=lambda config: SimpleNamespace(kwargs={"config": config}),
     )
-    monkeypatch.setattr(peers, "_imported", lambda name, package: module)
+    monkeypatch.setattr(peers, "imported", lambda name, package: module)
     monkeypatch.setattr(peers, "version", lambda package: "0.6")
-    given = SimpleNamespace(sets=(("a0", "b0", "out0"),))
+    given = SimpleNamespace(elements=SHAPE.elements, sets=(("a0", "b0", "out0"),))
     assert Quack().prepare(given).choice == {"tile_n": 256}
     assert Tuner.tuned == 1
     prepared = Quack().prepare(given, {"tile_n": 192})
@@ -459,7 +461,8 @@ def test_ours_is_tuned_once_and_planned_with_what_was_found(monkeypatch):
         monkeypatch.setattr(contenders, name, double)
     for name in ("CompilerPool", "GpuStand"):
         monkeypatch.setattr(contenders, name, lambda *arguments: nullcontext())
-    given = SimpleNamespace(problem="a problem", hardware=None, device=0, sets=(("a0", "b0", "out0"),))
+    sets = (("a0", "b0", "out0"),)
+    given = SimpleNamespace(problem="a problem", hardware=None, device=0, sets=sets, elements=SHAPE.elements, scales={})
     choice = json.loads(json.dumps(TilewrightTuned().prepare(given).choice))
     again = TilewrightTuned().prepare(given, choice)
     assert tuned == ["a problem"]

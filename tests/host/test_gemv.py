@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from tilewright.dtypes import bf16, fp32
+from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
-from tilewright.planner.choose import Choice, choose
-from tilewright.planner.copies import Copied
+from tilewright.planner.choose import choose
 from tilewright.planner.family import Family
 from tilewright.problem import Matrix, Problem
 
@@ -40,6 +39,8 @@ def test_the_model_decides_between_it_and_the_next_kernel():
     assert choose(product(16, 12288, 4096), H200).kernel is KERNELS["wgmma"]
     invariant = product(1, 2048, 7168)._replace(batch_invariant=True)
     assert choose(invariant, H200).kernel is KERNELS["wgmma"]
+    assert choose(product(16, 4096, 4096, dtype=fp32), H200).kernel is GEMV
+    assert choose(product(17, 4096, 4096, dtype=fp32), H200).kernel is KERNELS["simt"]
 
 
 def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
@@ -49,7 +50,7 @@ def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
     assert GEMV.assemble(config, few, H200).source != GEMV.assemble(config, more, H200).source
     family = Family.__new__(Family)
     family._launches, family._backend = {}, SimpleNamespace(hardware=H200)
-    launches = [family._launch(Choice(GEMV, config, (), Copied(problem)), problem) for problem in (more, few)]
+    launches = [family._launch(GEMV, config, problem) for problem in (more, few)]
     assert launches[0].source != launches[1].source
 
 
@@ -90,7 +91,7 @@ def test_the_model_knows_what_its_choice_took(measured):
     ("problem", "gpu", "reason"),
     [
         (product(1, 64, 64), A100, "needs clusters"),
-        (product(1, 64, 64, dtype=fp32), H200, "a is fp32"),
+        (product(1, 64, 64, dtype=fp8_e4m3), H200, "a is fp8_e4m3"),
         (product(1, 64, 64)._replace(batch_invariant=True), H200, "batch-invariant"),
     ],
 )
@@ -98,16 +99,25 @@ def test_what_it_refuses(problem, gpu, reason):
     assert reason in GEMV.refuses(problem, gpu).reason
 
 
+def test_cuda_cores_multiply_fp32():
+    """So that rooflines have their rate, and blocks of a thread are its sums."""
+    assert [GEMV.unit_of(dtype) for dtype in (bf16, fp32)] == ["mma", "cuda_cores"]
+    constants = GEMV.constants(GemvConfig(8, 16, 2), product(8, 64, 64, dtype=fp32))
+    assert GEMV.blocking(constants).thread == (8, 4)
+    assert constants.accumulators == 32
+
+
+@pytest.mark.parametrize("dtype", [bf16, fp32])
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 16, 17, 40])
-def test_every_config_that_it_offers_obeys_its_rules(m, layout):
-    problem = product(m, 1000, 2048, layout)
+def test_every_config_that_it_offers_obeys_its_rules(m, layout, dtype):
+    problem = product(m, 1000, 2048, layout, dtype)
     configs = GEMV.configs(problem, H200)
     for config in configs:
         GEMV.check(config, problem, H200)
     tile_m = configs[0].tile_m
     assert tile_m >= min(m, 16)
-    assert tile_m < 2 * m or tile_m == 8  # the least that a fragment has, where B is contiguous along n
+    assert tile_m < 2 * m or (tile_m == 8 and dtype is bf16)  # a fragment's, where B is contiguous along n
 
 
 def test_few_columns_are_the_rows_of_the_transposed_product():

@@ -3,15 +3,18 @@
 import pytest
 
 from tilewright.cli.options import hardware_of, parse_shape, require_writable, shape_of
-from tilewright.dtypes import FLOATS
-from tilewright.problem import ACTIVATIONS
+from tilewright.dtypes import FLOATS, PRODUCTS
+from tilewright.problem import ACTIVATIONS, RECIPES
 
 
 def test_options_name_what_the_library_takes():
-    from tilewright.cli.options import ActivationName, DTypeName
+    from tilewright.cli.options import ActivationName, DTypeName, FactorName, RecipeName, ResultName
 
     assert [name.value for name in DTypeName] == [dtype.name for dtype in FLOATS]
     assert tuple(name.value for name in ActivationName) == ACTIVATIONS
+    assert {name.value for name in FactorName} == {kind.name for pair in PRODUCTS for kind in pair}
+    assert {name.value for name in ResultName} == {kind.name for results in PRODUCTS.values() for kind in results}
+    assert [name.value for name in RecipeName] == list(RECIPES)
 
 
 @pytest.mark.parametrize("text", ["64,128,256", "64x128x256", "64X128X256", "64, 128, 256"])

@@ -8,8 +8,9 @@ import tilewright as tw
 from tilewright.backends.absent import AbsentGpu
 from tilewright.dtypes import bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
-from tilewright.hardware import A100
-from tilewright.kernels.quantize import LONGEST_ROW, config_of, constants_of
+from tilewright.hardware import A100, H200
+from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.quantize import LONGEST_ROW, QuantizeConfig, config_of, constants_of, launches, validate
 from tilewright.operand import HOST, Operand, contiguous_strides
 from tilewright.planner.quantizing import Operands, Options, bind, forms
 
@@ -138,6 +139,39 @@ def test_a_row_fits_its_tile(columns, dtype):
     assert config.threads <= 512
     assert config.tile_m * config.tile_n <= 40960  # codes in static shared memory
     assert not question.maxima_count
+
+
+@pytest.mark.parametrize("dtype", [bf16, fp16, fp32])
+@pytest.mark.parametrize("block", ["tensor", "row", "1x128", "128x128"])
+@pytest.mark.parametrize("columns", [5, 128, 1000, 4096, 40000])
+def test_the_usual_config_is_allowed(dtype, block, columns):
+    for transposed in (False, True):
+        question, _ = question_of((300, columns), dtype=dtype, block=block, transposed=transposed)
+        validate(question, config_of(question))
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "rule"),
+    [
+        (QuantizeConfig(threads=512), {"transposed": True}, "threads are at most 256, for 16 rows at once"),
+        (QuantizeConfig(64, 128, 128), {"transposed": True}, "with codes of x.T, the tile is 128 x 128"),
+        (QuantizeConfig(threads=100), {}, "threads are whole warps"),
+        (QuantizeConfig(threads=0), {}, "threads are whole warps"),
+        (QuantizeConfig(group_m=0), {}, "group_m is at least 1"),
+        (QuantizeConfig(ahead=-1), {}, "and ahead 0 to 1023"),
+        (QuantizeConfig(128, 100), {}, "tile_n is a multiple of 8"),
+        (QuantizeConfig(128, 24), {}, "a warp loads whole rows of a tile"),
+        (QuantizeConfig(2, 4096, 256), {}, "threads are a multiple of the 512 that load a row"),
+        (QuantizeConfig(8, 128, 256), {}, "threads share the tile evenly"),
+        (QuantizeConfig(1, 2048, 128), {"block": "row"}, "take a tile_n of 4096 or more"),
+        (QuantizeConfig(64, 256, 128), {"block": "1x128"}, "take a tile of any x 128"),
+        (QuantizeConfig(64, 128, 128), {"block": "128x128"}, "take a tile of 128 x 128"),
+    ],
+)
+def test_configs_that_are_refused(config, options, rule):
+    question, _ = question_of((256, 4096), **options)
+    with pytest.raises(ConfigError, match=rule):
+        launches(question, H200, config)
 
 
 def test_accesses_are_as_wide_as_memory_allows():

@@ -34,7 +34,7 @@ from tilewright.problem import OPERANDS, WRITTEN, key_of, output_key
 
 MAX_CTAS = 8
 
-_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64}
+_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64, 256: 256}
 """n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
 
 
@@ -134,10 +134,18 @@ class Case:
 
 
 class Memory:
-    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given."""
+    """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given.
 
-    def __init__(self, case: Case):
+    on_tensor_cores: those of a GPU or of the emulator's hardware arithmetic make the sums, and cut those of fp8.
+    """
+
+    def __init__(self, case: Case, on_tensor_cores: bool = False):
         self.case = case
+        kernel = EVERY_KERNEL[case.variant.kernel]
+        self._sums = {
+            "accumulator": kernel.accumulator(case.variant.config),
+            "cut_after": case.problem().cut_after if on_tensor_cores else None,
+        }
         self.buffers = {name: Buffer(view) for name, view in case.views().items()}
         self.arrays = {name: buffer.array for name, buffer in self.buffers.items()}
         if case.in_place:
@@ -156,7 +164,10 @@ class Memory:
         a, b = (self.arrays[name] for name in "ab")
         if case.scales:
             a = a.astype(np.float64) - self.arrays.get("zero_a", 0)
-            a, b = (x.astype(np.float64) * self.arrays[name] for x, name in zip((a, b), SCALES, strict=True))
+            a, b = (
+                x.astype(np.float64) * _over_blocks(self.arrays[name], x.shape)
+                for x, name in zip((a, b), SCALES, strict=True)
+            )
         return reference(
             a,
             b,
@@ -168,18 +179,14 @@ class Memory:
             activation=case.variant.activation,
             expression=case.expression,
             operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
-            accumulator=self._accumulator,
+            **self._sums,
             exact=case.exact,
         )
-
-    @property
-    def _accumulator(self):
-        return EVERY_KERNEL[self.case.variant.kernel].accumulator(self.case.variant.config)
 
     def verify(self):
         """Raise an AssertionError unless out holds the product and no other byte has changed."""
         check(self.arrays["out"], self._expected)
-        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, self._accumulator)
+        check_outputs(self.arrays, self._expected.dtype, self.case.alpha, **self._sums)
         for name, buffer in self.buffers.items():
             stray = stray_writes(buffer, self._before[name], is_out=name in WRITTEN)
             assert not stray.size, (
@@ -189,6 +196,14 @@ class Memory:
 
 def _scales(shape, random):
     return 2.0 ** random.integers(-2, 3, shape)
+
+
+def _over_blocks(scales, shape):
+    """The scales for each element of a matrix; one that is neither for one row or column nor for all is for 128."""
+    for axis in (-2, -1) if scales.ndim else ():
+        if scales.shape[axis] not in (1, shape[axis]):
+            scales = np.repeat(scales, 128, axis).take(np.arange(shape[axis]), axis)
+    return scales
 
 
 def _values(data, array, random):
@@ -245,17 +260,19 @@ def random_cases(kernel: str, count: int, seed: int | str):
         yield random_case(variants[number % len(variants)], random)
 
 
-COPYING = {"kernel": "wgmma", "config": WgmmaConfig(64, 128, 3, epilogue="direct", overlap=False)}
-"""How the products of `copied_cases` are called; half of the columns of a tile may be those of a gate."""
+def copying(case: Case):
+    """How a product of `copied_cases` is called; half of the columns of a tile may be those of a gate."""
+    config = WgmmaConfig(64, 128, 3, tile_k=128 // case.problem().a.dtype.nbytes, epilogue="direct", overlap=False)
+    return {"kernel": "wgmma", "config": config}
 
 
 def copied_cases(count: int, seed: int | str):
-    """`count` cases of `mma`, of 2-byte elements, with an operand that `wgmma` takes as a copy alone."""
+    """`count` cases of `mma`, with an operand that `wgmma` takes as a copy alone."""
     found = 0
     for case in random_cases("mma", 10 * count, seed):
         problem = case.problem()
         taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies and problem.a.dtype.nbytes == 2:
+        if taken is not None and taken.copies:
             found += 1
             yield case
         if found == count:
@@ -337,12 +354,12 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
     forms = ((form, kind) for _, kind, form in variant.operands)
     operands = tuple(views.operand(*each, rows, columns, result, random, free) for each in forms)
-    scales = views.scales(variant.recipe, variant.zero, a_shape, b_shape, random, free)
+    scales = views.scales(variant, a_shape, b_shape, random, free)
     seed = random.randrange(1 << 30)
     case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands, scales)
     flipped = (
         liberties > 1
-        and not (variant.gate or variant.outputs or variant.zero)
+        and not (variant.gate or variant.outputs or variant.zero or variant.scales_blocks)
         and not row_vector
         and not column_vector
         and random.random() < 0.25

@@ -3,7 +3,6 @@
 import copy
 from contextlib import nullcontext
 from dataclasses import asdict
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -27,6 +26,7 @@ class FakeInputs:
 
     def __init__(self, shape=SHAPE, *, data="randn", seed=0):
         self.shape, self.data, self.seed = shape, data, seed
+        self.elements, self.scales = shape.elements, {}
         self.problem = problem_of(shape, bias=False, activation=None)
         self.launched, self.graphs, self.outs = [], [], ["NaN"] * len(self.sets)
 
@@ -136,11 +136,12 @@ def fake_machine(monkeypatch, made):
 class HostInputs:
     """Inputs in host memory, which the emulator multiplies, as far as a contender with an epilogue uses them."""
 
-    hardware, torch = H200, SimpleNamespace(float32=np.float32)
+    hardware = H200
 
     def __init__(self, shape, sets=1):
         self._rng = np.random.default_rng(0)
-        self.shape, self.problem = shape, problem_of(shape, bias=False, activation=None)
+        self.shape, self.elements = shape, shape.elements
+        self.problem = problem_of(shape, bias=False, activation=None)
         transposed = [letter == "t" for letter in shape.layout]
         self.sets = tuple(
             (self.make(shape.m, shape.k, transposed[0]), self.make(shape.k, shape.n, transposed[1]), None)
@@ -153,8 +154,8 @@ class HostInputs:
         values = self._rng.standard_normal(stored).astype(np.dtype(self.problem.a.dtype.numpy_dtype))
         return values.T if transposed else values
 
-    def empty(self, *shape, dtype=None):
-        return np.full(shape, np.nan, dtype or self.problem.a.dtype.numpy_dtype)
+    def empty(self, *shape, kind=None):
+        return np.full(shape, np.nan, (kind or self.problem.out.dtype).numpy_dtype)
 
     def numbers(self, array):
         return array.astype(np.float64)

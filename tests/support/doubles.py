@@ -4,11 +4,29 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tilewright.hardware import A100
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.hardware import A100, H200
 from tilewright.operand import HOST
 
 V100 = A100._replace(name="V100", arch="sm_70", smem_bytes=98_304)
 """A GPU older than every kernel: no cp.async, no bf16."""
+
+
+class CountingBackend(EmulatedBackend):
+    """An emulated GPU that keeps the counters of each launch."""
+
+    def __init__(self):
+        super().__init__(H200, count_memory=True)
+        self.counted = []
+
+    def prepare(self, compiled, shape, arguments):
+        launch = super().prepare(compiled, shape, arguments)
+
+        def counted(*call):
+            self.counted.append(launch(*call))
+            return self.counted[-1]
+
+        return counted
 
 
 class RecordingBackend:

@@ -155,6 +155,97 @@ OF_WGMMA = (
         outputs=("amax", "column_sums"),
     ),
 )
+BY_TILE, BY_COLUMN = "1x128_128x128", "1x128_1x128"
+OF_BLOCKS = (
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 128, 3, tile_k=128),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        16,
+        "bf16",
+        recipe=BY_TILE,
+        n_multiple=8,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 160, 2, tile_k=128, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        b_dtype="fp8_e5m2",
+        recipe=BY_TILE,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 96, 2, tile_k=128), "fp8_e4m3", "k16", "k16", 16, "bf16", recipe=BY_TILE, n_multiple=8
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(64, 48, 3, tile_k=128, split_k=2, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        recipe=BY_TILE,
+        **LEAKY,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 64, 2, tile_k=128, cluster_n=2, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        2,
+        "bf16",
+        recipe=BY_TILE,
+        n_multiple=256,
+        gate="stacked",
+        **SWIGLU,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 128, 3, tile_k=128),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        16,
+        "bf16",
+        recipe=BY_COLUMN,
+        n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(256, 64, 2, tile_k=128, **DIRECT), "fp8_e5m2", "k16", "k16", 4, "fp32", recipe=BY_COLUMN
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(192, 64, 2, tile_k=128, cluster_m=2, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "bf16",
+        recipe=BY_COLUMN,
+        n_multiple=2,
+        gate="stacked",
+        **SWIGLU,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(64, 32, 3, tile_k=128, split_k=2, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        recipe=BY_COLUMN,
+        epilogue="acc",
+        outputs=("amax",),
+    ),
+)
 
-LOW_PRECISION = (*OF_MMA, *OF_WGMMA)
+LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_BLOCKS)
 """Elements of 1 byte, with scales and without."""

@@ -18,11 +18,14 @@ def output_views(names, out, gate, column_vector):
     return {output_key(name): View("fp32", shapes[name], contiguous_strides(shapes[name])) for name in names}
 
 
-def check_outputs(arrays, dtype, alpha, accumulator):
-    """Raise an AssertionError unless the outputs agree with `out`, which is of `dtype`, and the sums with a @ b."""
+def check_outputs(arrays, dtype, alpha, **sums):
+    """Raise an AssertionError unless the outputs agree with `out`, which is of `dtype`, and the sums with a @ b.
+
+    sums: how they are made, see `reference`.
+    """
     out = arrays["out"].astype(np.float64)
     if (acc := arrays.get(output_key("acc"))) is not None:
-        expected = reference(arrays["a"], arrays["b"], out_dtype="fp32", alpha=alpha, accumulator=accumulator)
+        expected = reference(arrays["a"], arrays["b"], out_dtype="fp32", alpha=alpha, **sums)
         check(acc, expected, "acc")
     if (amax := arrays.get(output_key("amax"))) is not None:
         _check_largest(float(amax[0]), out, dtype)

@@ -11,6 +11,7 @@ A kernel computes out = act(alpha * S + beta * c + bias) with S = sum of k produ
    as good as one in fp16, rounded either way, down to the smallest subnormal: errors of all k additions can grow by
    k more additions, |S' - S| <= k ((1 + 2^-10)^k 2^-10 |A| @ |B| + 2^-24), as long as |A| @ |B| stays so far below
    65504 that no partial sum can become infinite; elsewhere the bound is infinite, which `check` does not accept.
+   What tensor cores cut off sums of fp8 is `cut_error`, where `cut_after` says that they do.
 2. **Scaling and adding.** alpha and beta are rounded to fp32 first, which the reference does too. Two products and
    two sums round to nearest: at most 4 * 2^-24 * (|alpha| (|A| @ |B|) + |beta c| + |bias|); 6 * 2^-24 are allowed.
 3. **Activation.** An error of its argument passes with the slope of the function: 1 for relu, at most 1.13 for gelu
@@ -31,6 +32,7 @@ import numpy as np
 from tilewright import dtypes
 from tilewright.expression.evaluation import Bounded, evaluate
 from tilewright.expression.evaluation import exact as exact_values
+from tilewright.reference import cut_error
 
 ULP = 2.0**-23
 
@@ -85,12 +87,12 @@ FUNCTIONS = {
 
 def reference(
     a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, expression=None, operands=None,
-    accumulator=dtypes.fp32, exact=False,
+    accumulator=dtypes.fp32, cut_after=None, exact=False,
 ) -> Reference:  # fmt: skip
     """act(alpha * a @ b + beta * c + bias) for arrays of any dtype, with the bound derived above; or an expression.
 
     `exact` says that nothing rounds before the last step (small integers, dyadic scalars, no transcendental
-    activation): the result must then be the correctly rounded one.
+    activation): the result must then be the correctly rounded one. `cut_after`: see `cut_error`; such sums are not.
     """
     dtype = dtypes.parse(out_dtype, "out_dtype")
     alpha, beta = float(np.float32(alpha)), float(np.float32(beta))
@@ -104,11 +106,14 @@ def reference(
             magnitude = magnitude + abs(np.asarray(bias, np.float64))
         argument = alpha * (a @ b) + added
         values = activate(argument, activation)
-        if exact:
+        if exact and cut_after is None:
             return Reference(values, np.zeros_like(values), dtype)
         sums = abs(a) @ abs(b)
         products = abs(alpha) * sums
         error = (k + 8) * ULP * products
+        if cut_after is not None:
+            cut = cut_error(np.atleast_2d(a), b if b.ndim > 1 else b[:, None], cut_after)
+            error = error + abs(alpha) * cut.reshape(error.shape)
         if accumulator is dtypes.fp16:
             unit, growth = dtypes.fp16.epsilon, (1 + dtypes.fp16.epsilon) ** k
             error = error + abs(alpha) * k * (growth * unit * sums + 2.0**-24)

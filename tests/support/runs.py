@@ -30,7 +30,7 @@ def multiply_on_gpu(case: Case, backend: Any, torch: Any, **changes: Any) -> Any
 
 def multiply(case: Case, launch: Callable[[Contents], Contents]) -> Any:
     """Fill a case's buffers, let `launch` change their contents, compare, and return out's bytes."""
-    memory = Memory(case)
+    memory = Memory(case, on_tensor_cores=True)
     for name, content in launch({name: buffer.bytes for name, buffer in memory.buffers.items()}).items():
         memory.buffers[name].bytes[:] = content
     memory.verify()

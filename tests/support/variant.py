@@ -69,6 +69,11 @@ class Variant:
         return self.kernel == "copy"
 
     @property
+    def scales_blocks(self):
+        """Whether scales change along k."""
+        return self.recipe is not None and self.recipe.startswith("1x128")
+
+    @property
     def by_tma(self):
         """Whether operands come by TMA, which takes neither zero nor negative strides, nor an empty sum."""
         return self.kernel == "wgmma"
@@ -83,7 +88,8 @@ class Variant:
         """Elements of k that a CTA brings at a time; of `gemv`, all CTAs of a tile."""
         config = self.config
         if self.kernel == "gemv":
-            return 32 * config.k_parts * config.warps * config.in_flight * config.split_k
+            step = (16 if self.dtype == "fp32" else 32) * config.k_parts
+            return step * config.warps * config.in_flight * config.split_k
         return getattr(config, "tile_k", 64)
 
     @property
@@ -94,7 +100,7 @@ class Variant:
     @property
     def most_k(self):
         """The most elements of k beyond these."""
-        return 2 * self.k_block + 40 if self.kernel == "gemv" else 200
+        return 2 * self.k_block + 40 if self.kernel == "gemv" or self.scales_blocks else 200
 
 
 SMALL = MmaConfig(tile_m=64, tile_n=64)

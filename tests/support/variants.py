@@ -194,6 +194,14 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 16, 1, 1, 2), "bf16", "k0", "k0", 2, "fp32"),
     Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp16", "k2", "k16", 2, "fp16", c="fp16"),
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2, swap_ab=True), "fp16", "mn2", "k8", 2, "fp16", bias="fp32"),
+    Variant("gemv", GemvConfig(1, 4, 8, 2, 2), "fp32", "k16", "k16", 8, "fp32"),
+    Variant("gemv", GemvConfig(3, 8, 4, 1, 1, 2, prefetch=3), "fp32", "k16", "k4", 4, "bf16", c="fp32"),
+    Variant("gemv", GemvConfig(16, 16, 2, 3, 1, 4), "fp32", "k8", "k16", 4, "fp32", bias="fp32", activation="gelu"),
+    Variant("gemv", GemvConfig(8, 16, 1, 2, 1, swap_ab=True), "fp32", "k4", "k8", 4, "fp32", activation="silu"),
+    Variant("gemv", GemvConfig(2, 32, 1, 2, 2, prefetch=2), "fp32", "k16", "mn16", 8, "fp32", n_multiple=4),
+    Variant("gemv", GemvConfig(16, 32, 1, 1, 1, 2), "fp32", "mn4", "mn4", 4, "fp32", c="fp32", bias="fp32"),
+    Variant("gemv", GemvConfig(5, 64, 1, 2, 1), "fp32", "mn16", "mn8", 4, "fp16", n_multiple=2, activation="relu"),
+    Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp32", "k0", "k0", 4, "fp32"),
 )  # fmt: skip
 
 VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

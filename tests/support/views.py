@@ -59,7 +59,8 @@ def addend(dtype, result, random, free, pairs):
 
     With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
     """
-    shape = broadcastable(result, random) if free else result
+    single = free and random.random() < 0.1
+    shape = (1,) * len(result) if single else broadcastable(result, random) if free else result
     nbytes = dtypes.parse(dtype, "dtype").nbytes
     if pairs:
         shape = (*shape[:-1], *result[-1:])
@@ -77,14 +78,27 @@ def operand(form, dtype, rows, columns, result, random, free):
     return view(dtype, shape, random.randint(-len(shape), -1) if shape else -1, nbytes, random, free, signed=True)
 
 
-def scales(recipe, zero, a_shape, b_shape, random, free):
-    """Views of the scales of a and of b, and maybe of the zero points of rows of a; none without a recipe."""
-    if recipe is None:
+def scales(variant, a_shape, b_shape, random, free):
+    """Views of the scales of a and of b, and maybe of the zero points of rows of a; none without a recipe.
+
+    Columns of scales of b can be read in pairs where n is even.
+    """
+    if variant.recipe is None:
         return ()
-    shapes = {"tensor": ((), ()), "row": ((*a_shape[:-1], 1), (*b_shape[:-2], 1, b_shape[-1]))}[recipe]
+    *a_batch, m, k = a_shape
+    *b_batch, _, n = b_shape
+    blocks = -(-k // 128)
+    shapes = {
+        "tensor": ((), ()),
+        "row": ((*a_batch, m, 1), (*b_batch, 1, n)),
+        "1x128_128x128": ((*a_batch, m, blocks), (*b_batch, blocks, -(-n // 128))),
+        "1x128_1x128": ((*a_batch, m, blocks), (*b_batch, blocks, n)),
+    }[variant.recipe]
+    fast = (random.choice((-2, -1)) if variant.scales_blocks else -2, -1)
+    nbytes = (4, 8 if variant.recipe == "1x128_1x128" and variant.n_multiple % 2 == 0 else 4)
     found = tuple(
-        view("fp32", shape, fast, 4, random, free, signed=True) if shape else View("fp32", (), ())
-        for shape, fast in zip(shapes, (-2, -1), strict=True)
+        view("fp32", shape, along, aligned, random, free, signed=True) if shape else View("fp32", (), ())
+        for shape, along, aligned in zip(shapes, fast, nbytes, strict=True)
     )
     zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1)))
-    return (*found, view("int32", zeros, -2, 4, random, free, signed=True)) if zero else found
+    return (*found, view("int32", zeros, -2, 4, random, free, signed=True)) if variant.zero else found

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar
 
 from tilewright.bench.inputs import Ending, Inputs, Launch
@@ -52,3 +53,14 @@ class Contender(ABC):
 
         choice: the `choice` of an earlier Prepared for inputs of the same Shape, with the same versions of libraries.
         """
+
+
+def imported(module: str, package: str) -> Any:
+    """A module of a package; Absent says how to install it, or why it cannot be imported."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        missing = getattr(error, "name", None) or ""
+        if module.startswith(missing.partition(".")[0] or "?"):
+            raise Absent(f"{package} is not installed: pip install {package}") from None
+        raise Absent(f"{package} cannot be imported: {error}") from None

@@ -13,6 +13,7 @@ from tilewright.backends.gpu import GpuBackend, GpuExecutable, backend
 from tilewright.bench.contender import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs, Launch
 from tilewright.bench.peers import Cublas, CublasLt, Quack, Triton
+from tilewright.bench.scaled_peers import DeepGemm, Torch
 from tilewright.bench.stream_read import StreamRead, StreamReadConfig
 from tilewright.errors import ArgumentValueError
 from tilewright.jit.cache import build
@@ -63,7 +64,8 @@ class Tilewright(Contender):
             chosen = choose(problem, inputs.hardware, kernel=self.kernel, config=self.config, measured=False)
             how: dict[str, Any] = {"backend": _serial_gpu(inputs.device)} if self.serial else {}
             kernel, config, reason = chosen.kernel, chosen.config, chosen.reason
-            return planned(products(inputs), kernel, config, reason, batch_invariant=self.batch_invariant, **how)
+            how |= {"batch_invariant": self.batch_invariant, **options(inputs)}
+            return planned(products(inputs), kernel, config, reason, **how)
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None
 
@@ -85,7 +87,8 @@ class TilewrightTuned(Contender):
             choice = {"kernel": found.kernel, "config": dict(found.config)}
         kernel = KERNELS[choice["kernel"]]
         config = kernel.config_type(**choice["config"])
-        return replace(planned(products(inputs), kernel, config, "tuned for this product"), choice=choice)
+        made = planned(products(inputs), kernel, config, "tuned for this product", **options(inputs))
+        return replace(made, choice=choice)
 
 
 class StreamingRead(Contender):
@@ -136,7 +139,13 @@ Call: TypeAlias = tuple[Any, Any, dict[str, Any]]
 
 def products(inputs: Inputs) -> list[Call]:
     """The calls that multiply the sets."""
-    return [(a, b, {"out": out}) for a, b, out in inputs.sets]
+    return [(a, b, {"out": out, **inputs.scales}) for a, b, out in inputs.sets]
+
+
+def options(inputs: Inputs) -> dict[str, Any]:
+    """What `plan` must know of the elements of the sets besides their types."""
+    recipe, fast = inputs.elements.recipe, inputs.elements.fast_accumulation
+    return {"recipe": recipe, "fast_accumulation": fast} if recipe is not None or fast else {}
 
 
 def planned(calls: Sequence[Call], kernel: Kernel, config: Any, reason: str, **options: Any) -> Prepared:
@@ -164,8 +173,13 @@ def described(kernel: str, config: Any) -> str:
 INVARIANT = f"{OURS}:invariant"
 """The contender whose rows do not depend on the batch."""
 
-PEERS: dict[str, Callable[[], Contender]] = {peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack)}
-
+EVERY_PEER: dict[str, Callable[[], Contender]] = {
+    peer.name: peer for peer in (Cublas, CublasLt, Triton, Quack, Torch, DeepGemm)
+}
+PEERS = tuple(name for name in EVERY_PEER if name not in (Torch.name, DeepGemm.name))
+"""The peers that multiply bf16, fp16 or fp32."""
+PEERS_OF_8_BITS = tuple(name for name in EVERY_PEER if name != Quack.name)
+"""Those that multiply fp8 or int8."""
 
 _OWN: dict[str, Callable[[], Contender]] = {
     OURS: Tilewright,
@@ -175,7 +189,7 @@ _OWN: dict[str, Callable[[], Contender]] = {
 }
 
 NAMES = (
-    f"{', '.join((*_OWN, *PEERS))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}, "
+    f"{', '.join((*_OWN, *EVERY_PEER))}, or {OURS}: with one of {', '.join(EVERY_KERNEL)}, "
     f"and {OURS}{SERIAL} or {OURS}:KERNEL{SERIAL}"
 )
 """The names of all contenders, for messages."""
@@ -193,7 +207,7 @@ def is_peer(name: str) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether there is a contender of this name; `tilewright:KERNEL` is a plan of that kernel, `:serial` ends both."""
-    return name in _OWN or name in PEERS or _kernel_in(name) is not None
+    return name in _OWN or name in EVERY_PEER or _kernel_in(name) is not None
 
 
 def contenders_named(names: Sequence[str]) -> list[Contender]:
@@ -202,7 +216,7 @@ def contenders_named(names: Sequence[str]) -> list[Contender]:
 
 
 def _contender(name: str) -> Contender:
-    if (made := _OWN.get(name) or PEERS.get(name)) is not None:
+    if (made := _OWN.get(name) or EVERY_PEER.get(name)) is not None:
         return made()
     if (kernel := _kernel_in(name)) is None:
         raise ArgumentValueError(f"contender {name!r} does not exist: use {NAMES}")

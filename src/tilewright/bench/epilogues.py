@@ -10,6 +10,7 @@ from tilewright.arrays import adopt
 from tilewright.bench.contender import Absent, Contender, Prepared
 from tilewright.bench.contenders import EPILOGUE, OURS, planned
 from tilewright.bench.inputs import Inputs
+from tilewright.dtypes import fp32
 from tilewright.expression.evaluation import Bounded
 from tilewright.expression.tree import Expression
 from tilewright.planner.binding import bind
@@ -44,6 +45,8 @@ class WithEpilogue(Contender):
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Make the operands, and plan for the first set."""
+        if inputs.elements.recipe is not None:
+            raise Absent("an epilogue is timed without scales: leave --recipe out")
         expression = self.expression
         added = [self._added(inputs) for _ in inputs.sets]
         named = {"a": inputs.sets[0][0], "b": inputs.sets[0][1], "out": added[0].out}
@@ -64,11 +67,11 @@ class WithEpilogue(Contender):
         return replace(prepared, about=about, outs=[each.out for each in added], ending=ending)
 
     def _added(self, inputs: Inputs) -> Added:
-        m, n, fp32 = inputs.shape.m, inputs.shape.n, inputs.torch.float32
+        m, n = inputs.shape.m, inputs.shape.n
         columns = n if self.expression.gate is None else n // 2
         shapes = {"acc": (m, n), "amax": (1,), "column_sums": (columns,)}
         outputs = {
-            name: inputs.empty(*shapes[name], dtype=None if name == "acc" else fp32) for name in self.expression.outputs
+            name: inputs.empty(*shapes[name], kind=None if name == "acc" else fp32) for name in self.expression.outputs
         }
         operands = {form.name: inputs.make(*form.shape(m, columns)) for form in self.forms}
         return Added(operands, outputs, inputs.empty(m, columns))

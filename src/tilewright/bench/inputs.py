@@ -9,17 +9,22 @@ from itertools import count
 from typing import Any, Protocol, TypeAlias, get_args
 
 from tilewright import dtypes
-from tilewright.arrays import adopt
 from tilewright.backends.gpu import backend
 from tilewright.bench.torch_work import replayed, timed
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.expression.tree import SCALES
 from tilewright.measure.data import Data
+from tilewright.measure.elements import LARGEST, SIGMAS, Elements
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
-from tilewright.planner.binding import bind
-from tilewright.problem import Problem
+from tilewright.planner.call_arguments import Arrays
+from tilewright.planner.expressions import expression_of
+from tilewright.planner.request import bound, operands_of
+from tilewright.planner.scaling import Scaling
+from tilewright.problem import RECIPES, Blocks, Problem
 from tilewright.reference import Array, stored_bound, sum_bound
+from tilewright.rounding import round_up
 
 Launch: TypeAlias = Callable[[int], object]
 """A function that launches the product of the set with the given number on torch's current stream."""
@@ -36,7 +41,7 @@ GRAPH_SECONDS = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A product to be timed: its extents, the name of its dtype, its layout, and a label for people."""
+    """A product to be timed: its extents, the text of its Elements, its layout, and a label for people."""
 
     m: int
     n: int
@@ -44,6 +49,11 @@ class Shape:
     dtype: str = "bf16"
     layout: str = "nt"
     label: str = ""
+
+    @property
+    def elements(self) -> Elements:
+        """The element types and the recipe of scales."""
+        return Elements.parse(self.dtype)
 
     @property
     def flops(self) -> float:
@@ -54,6 +64,8 @@ class Shape:
         """Raise a ValueError if the product is empty, or if its k does not suit the data."""
         if min(self.m, self.n, self.k) < 1:
             raise ArgumentValueError(f"{self} has nothing to time: make m, n and k at least 1")
+        if data == "2:4" and self.elements.a not in dtypes.FLOATS:
+            raise ArgumentValueError(f"data='2:4' is made of bf16, fp16 and fp32, and dtype={self.dtype!r}: use randn")
         if data == "2:4" and self.k % 4:
             raise ArgumentValueError(
                 f"data='2:4' has groups of four along k, and k is {self.k}: make k a multiple of 4"
@@ -100,39 +112,70 @@ class Inputs:
         if data not in get_args(Data):
             raise ArgumentValueError(f"data={data!r} is unknown: use {', '.join(map(repr, get_args(Data)))}")
         shape.require(data)
-        kind = dtypes.parse(shape.dtype, "dtype")
+        self.elements = elements = shape.elements
         self.torch, self.shape, self.data, self.seed, self.device = torch, shape, data, seed, device
         self.hardware = backend(device).hardware
         self.l2_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
-        self.set_bytes = kind.nbytes * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+        m, n, k = shape.m, shape.n, shape.k
+        self.set_bytes = elements.a.nbytes * m * k + elements.b.nbytes * n * k + elements.out.nbytes * m * n
         self._generator = torch.Generator(f"cuda:{device}").manual_seed(seed)
-        self._element = getattr(torch, kind.torch.removeprefix("torch."))
+        self.scales = self._scales()
         self.sets = tuple(
             (
-                self.make(shape.m, shape.k, shape.layout[0] == "t"),
-                self.make(shape.k, shape.n, shape.layout[1] == "t"),
-                self.empty(shape.m, shape.n),
+                self.make(m, k, shape.layout[0] == "t", elements.a),
+                self.make(k, n, shape.layout[1] == "t", elements.b),
+                self.empty(m, n),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
         )
         if data == "2:4":
             for a, _, _ in self.sets:
                 keep_two_of_four(a)
-        self._kind = kind
         self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
 
-    def make(self, rows: int, columns: int, transposed: bool = False) -> Any:
-        """A further matrix of random values of the shape's dtype."""
-        values = self.empty(columns, rows) if transposed else self.empty(rows, columns)
+    def make(self, rows: int, columns: int, transposed: bool = False, kind: DType | None = None) -> Any:
+        """A further matrix of random numbers, of the result's type by default."""
+        kind = kind or self.elements.out
+        drawn = kind if kind in dtypes.FLOATS else dtypes.fp32
+        values = self.empty(*((columns, rows) if transposed else (rows, columns)), kind=drawn)
+        spread, largest = self.elements.spread(kind), LARGEST.get(kind, math.inf)
         if self.data == "uniform":
-            values.uniform_(-1, 1, generator=self._generator)
+            widest = min(SIGMAS * spread, largest) if kind is not drawn else 1
+            values.uniform_(-widest, widest, generator=self._generator)
         else:
-            values.normal_(generator=self._generator)
+            values.normal_(std=spread, generator=self._generator)
+        if kind is not drawn:
+            whole = values.round_() if kind.kind == "integer" else values
+            values = whole.clamp_(-largest, largest).to(self.type_of(kind))
         return values.t() if transposed else values
 
-    def empty(self, *shape: int, dtype: Any = None) -> Any:
-        """Memory for an array, of the shape's dtype or of the given one of torch."""
-        return self.torch.empty(shape, device=f"cuda:{self.device}", dtype=dtype or self._element)
+    def empty(self, *shape: int, kind: DType | None = None) -> Any:
+        """Memory for an array, of the result's type by default."""
+        kind = self.type_of(kind or self.elements.out)
+        return self.torch.empty(shape, device=f"cuda:{self.device}", dtype=kind)
+
+    def type_of(self, kind: DType) -> Any:
+        """torch's object for an element type."""
+        return getattr(self.torch, kind.torch.removeprefix("torch."))
+
+    def _scales(self) -> dict[str, Any]:
+        """The scales of all sets by name, uneven ones; they lie as `quantize` leaves those of A and of the weight."""
+        if self.elements.recipe is None:
+            return {}
+        sides = zip(SCALES, RECIPES[self.elements.recipe], self._factors(), strict=True)
+        return {name: self._scale(blocks, *factor) for name, blocks, factor in sides}
+
+    def _factors(self) -> tuple[tuple[int, int, DType], tuple[int, int, DType]]:
+        shape = self.shape
+        return (shape.m, shape.k, self.elements.a), (shape.k, shape.n, self.elements.b)
+
+    def _scale(self, blocks: Blocks, rows: int, columns: int, kind: DType) -> Any:
+        rows, columns = blocks.shape(rows, columns)
+        by_columns = blocks.columns == 128  # padded as libraries want it
+        scale = self.empty(columns, round_up(rows, 4), kind=dtypes.fp32).t()[:rows] if by_columns else None
+        scale = self.empty(rows, columns, kind=dtypes.fp32) if scale is None else scale
+        spread = self.elements.spread(kind)
+        return scale.uniform_(0.5 / spread, 2 / spread, generator=self._generator)
 
     def numbers(self, tensor: Any) -> Array:
         """The numbers of a tensor in float64, on the host."""
@@ -142,8 +185,14 @@ class Inputs:
     @cached_property
     def problem(self) -> Problem:
         """The Problem that every set poses to a kernel."""
-        named = zip(("a", "b", "out"), self.sets[0], strict=True)
-        return bind({name: adopt(array, name) for name, array in named}, activation=None).problem
+        a, b, out = self.sets[0]
+        scaling = Scaling(self.elements.recipe, *(self.scales.get(name) for name in SCALES))
+        expression, scales = expression_of(None, None, None, None, None, scaling, c=None, beta=None, bias=None)
+        call = Arrays.of((a, b, None, None, out, *scales), expression)
+        return bound(
+            operands_of(call, None, expression), activation=None, expression=expression, alpha=1.0,
+            batch_invariant=False, fast_accumulation=self.elements.fast_accumulation,
+        ).problem  # fmt: skip
 
     @property
     def light_seconds(self) -> float:
@@ -176,8 +225,9 @@ class Inputs:
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
+        poison = self.elements.poison
         for out in outs:
-            out.fill_(math.nan)
+            out.fill_(poison)
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
@@ -185,7 +235,9 @@ class Inputs:
             expected, bound = self._expected(number, sums, rounding, ending)
             error = (out[self.rows].double() - expected).abs()
             certain = bound.isfinite()
-            written = bool(out.isfinite().all()) or (accumulator is dtypes.fp16 and not bool(out.isnan().any()))
+            written = bool((out.isfinite() & (out != poison)).all()) or (
+                accumulator is dtypes.fp16 and not bool(out.isnan().any())
+            )
             verified &= bool((error <= bound).all()) and written
             verified &= ending is None or ending.is_complete(number, out)
             found = float(error[certain].norm() / expected[certain].norm()) if written else math.nan
@@ -204,15 +256,37 @@ class Inputs:
 
     def _sums(self, accumulator: DType) -> list[tuple[Any, Any]]:
         """For each set, the compared rows of the product in float64, and the error that each of its sums may have."""
+        accumulator = dtypes.int32 if self.elements.a is dtypes.int8 else accumulator
         if accumulator not in self._by_accumulator:
-            rows = ((a[self.rows].double(), b.double()) for a, b, _ in self.sets)
-            self._by_accumulator[accumulator] = [(a @ b, sum_bound(a, b, accumulator)) for a, b in rows]
+            rows = ((self._values(0, self._compared(a)), self._values(1, b)) for a, b, _ in self.sets)
+            after = self.problem.cut_after
+            self._by_accumulator[accumulator] = [(a @ b, sum_bound(a, b, accumulator, after)) for a, b in rows]
         return self._by_accumulator[accumulator]
+
+    def _compared(self, a: Any) -> Any:
+        """The compared rows of A; torch does not index fp8."""
+        if a.element_size() > 1:
+            return a[self.rows]
+        return a.view(self.torch.uint8)[self.rows].view(a.dtype)
+
+    def _values(self, side: int, codes: Any) -> Any:
+        """What compared rows of A, side 0, or what B stands for, in float64."""
+        values = codes.float().double() if codes.element_size() == 1 else codes.double()
+        if self.elements.recipe is None:
+            return values
+        scale = self.scales[SCALES[side]].double()
+        blocks = RECIPES[self.elements.recipe][side]
+        if side == 0 and blocks.rows == 1:
+            scale = scale[self.rows]
+        for axis, size in enumerate(blocks):
+            if size is not None and size > 1:
+                scale = scale.repeat_interleave(size, axis).narrow(axis, 0, codes.shape[axis])
+        return values * scale
 
     def _expected(self, number: int, sums: Any, error: Any, ending: Ending | None) -> tuple[Any, Any]:
         """What becomes of the sums of a set, and the error that it may have."""
         if ending is None:
-            return sums, stored_bound(self._kind, sums, error)
+            return sums, stored_bound(self.elements.out, sums, error)
         expected, bound = ending.expected(number, self.numbers(sums), self.numbers(error))
         return tuple(self.torch.from_numpy(each).to(sums.device) for each in (expected, bound))
 

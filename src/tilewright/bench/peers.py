@@ -4,23 +4,28 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.bench.contender import Absent, Contender, Prepared
+from tilewright import dtypes
+from tilewright.bench.contender import Absent, Contender, Prepared, imported
+from tilewright.bench.cublas import int8_by_cublas, tuned_by_cublaslt
 from tilewright.bench.inputs import Inputs
+from tilewright.bench.scaled_peers import torch_product
 
 
 class Cublas(Contender):
-    """cuBLAS, called through torch."""
+    """cuBLAS, called through torch, and for int8 directly."""
 
     name = "cublas"
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Prepare nothing: cuBLAS chooses by its own heuristics."""
+        if str(inputs.elements) == "int8":
+            return int8_by_cublas(inputs)
+        require_plain(inputs)
         torch = inputs.torch
 
         def launch(number: int) -> None:
@@ -31,7 +36,7 @@ class Cublas(Contender):
 
 
 class CublasLt(Contender):
-    """cuBLASLt through nvmath-python, with the fastest of up to 64 algorithms."""
+    """cuBLASLt with the fastest of up to 64 algorithms, through nvmath-python, and for 8 bits directly."""
 
     name = "cublaslt"
     tuning_seconds = 3
@@ -42,8 +47,11 @@ class CublasLt(Contender):
 
         The choice is cuBLASLt's description of the algorithm in hexadecimal.
         """
-        advanced = _imported("nvmath.linalg.advanced", "nvmath-python")
-        bindings = _imported("nvmath.bindings.cublasLt", "nvmath-python")
+        if inputs.elements.a not in dtypes.FLOATS:
+            return tuned_by_cublaslt(inputs, choice)
+        require_plain(inputs)
+        advanced = imported("nvmath.linalg.advanced", "nvmath-python")
+        bindings = imported("nvmath.bindings.cublasLt", "nvmath-python")
         in_fp32 = advanced.MatmulReductionScheme.COMPUTE_TYPE
         preferences = advanced.MatmulPlanPreferences(limit=self.algorithms, reduction_scheme_mask=in_fp32)
         planned: list[Any] = []
@@ -91,13 +99,12 @@ class Triton(Contender):
 
         The choice names a template and describes its parameters; the compiler then considers no other.
         """
-        triton = _imported("triton", "triton")
-        torch, settings = inputs.torch, _imported("torch._inductor.config", "torch")
+        triton = imported("triton", "triton")
+        torch, settings = inputs.torch, imported("torch._inductor.config", "torch")
         torch._dynamo.reset()  # the number of shapes that a function is compiled for is limited
 
-        def multiply(a: Any, b: Any) -> Any:
-            return torch.mm(a, b)  # with out= the compiler would copy the result there
-
+        # With out= the compiler would copy the result there.
+        multiply = torch.mm if inputs.elements.is_plain else torch_product(inputs)
         compiled = torch.compile(multiply, fullgraph=True, dynamic=False, mode="max-autotune-no-cudagraphs")
 
         outs = [torch.empty_like(out) for _, _, out in inputs.sets]
@@ -128,7 +135,7 @@ class Triton(Contender):
 @contextmanager
 def _winners() -> Iterator[list[Any]]:
     """The kernels that torch's compiler finds to be the quickest inside the `with` block, as it tunes them."""
-    selecting = _imported("torch._inductor.select_algorithm", "torch")
+    selecting = imported("torch._inductor.select_algorithm", "torch")
     found: list[Any] = []
     selecting.add_feedback_saver(lambda timings, *others: found.append(min(timings, key=timings.get)))
     try:
@@ -145,7 +152,8 @@ class Quack(Contender):
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Compile and tune on the first set. The choice is the fields of QuACK's GemmConfig."""
-        quack = _imported("quack.gemm_interface", "quack-kernels")
+        require_plain(inputs)
+        quack = imported("quack.gemm_interface", "quack-kernels")
         tuner = quack.gemm_tuned
         every, tuner.best_config = tuner.configs, None
         if choice is not None:
@@ -167,11 +175,7 @@ class Quack(Contender):
         return Prepared(launch, {"version": f"quack-kernels {version('quack-kernels')}"}, release, choice=choice)
 
 
-def _imported(module: str, package: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        missing = getattr(error, "name", None) or ""
-        if module.startswith(missing.partition(".")[0] or "?"):
-            raise Absent(f"{package} is not installed: pip install {package}") from None
-        raise Absent(f"{package} cannot be imported: {error}") from None
+def require_plain(inputs: Inputs) -> None:
+    """Raise Absent for a product with scales, or whose result has another type than its factors."""
+    if not inputs.elements.is_plain:
+        raise Absent(f"it is called for bf16, fp16 and fp32 with a result of their type, and not for {inputs.elements}")

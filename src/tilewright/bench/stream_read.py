@@ -22,10 +22,11 @@ class StreamReadConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReadConstants(Constants):
-    """The Constants of the streaming read."""
+    """The Constants of the streaming read. elements: those of a load."""
 
     in_flight: int
     ctas: int
+    elements: int
 
 
 class StreamRead(Kernel):
@@ -33,27 +34,31 @@ class StreamRead(Kernel):
 
     name = "stream_read"
     unit = "cuda_cores"
-    summary = "reads packed weights of 2-byte elements once, and computes nothing"
+    summary = "reads packed weights once, and computes nothing"
     config_type = StreamReadConfig
     header = "micro/stream_read.cuh"
     rules = (("threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or threads"),)
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why B is not packed as the read wants it."""
-        if problem.b.dtype.nbytes != 2 or problem.batch or problem.n * problem.k % 8 or problem.b.alignment < 16:
-            return Refusal(f"stream_read reads one packed matrix of 2-byte elements, and the problem is {problem}")
+        nbytes = problem.n * problem.k * problem.b.dtype.nbytes
+        if problem.batch or nbytes % 16 or problem.b.alignment < 16:
+            return Refusal(f"stream_read reads one packed matrix of whole 16 bytes, and the problem is {problem}")
         return None
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[StreamReadConfig]:
         """Those of which one was the quickest on an H200, for 17 to 470 MB."""
         return [StreamReadConfig(*each) for each in ((512, 2, 4), (512, 4, 4), (256, 8, 4), (512, 2, 8), (256, 8, 8))]
 
-    def features(self, problem: Problem) -> None:
-        """None are compiled in."""
+    def features(self, problem: Problem) -> int:
+        """The elements of a load."""
+        return 16 // problem.b.dtype.nbytes
 
-    def derive(self, config: StreamReadConfig, features: Any) -> StreamReadConstants:
+    def derive(self, config: StreamReadConfig, features: int) -> StreamReadConstants:
         """The Constants of a Config."""
-        return StreamReadConstants(tile_m=1, tile_n=1, tile_k=1, smem_bytes=0, epilogue=None, **values_of(config))
+        return StreamReadConstants(
+            tile_m=1, tile_n=1, tile_k=1, smem_bytes=0, epilogue=None, elements=features, **values_of(config)
+        )
 
     def tile_count(self, constants: Any, problem: Problem) -> int:
         """The grid does not grow with the problem."""

@@ -2,7 +2,7 @@
 
 summary = "What the shapes have in common"
 source = "Where the extents come from"    # optional
-dtype = "bf16"       # bf16 by default
+dtype = "bf16"       # bf16 by default, or a list; "fp8_e4m3 row" has scales, as "fp8_e4m3 by fp8_e5m2 tensor -> fp16"
 layout = "nt"        # nt by default
 contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
@@ -33,16 +33,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tilewright import dtypes
 from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
 from tilewright.errors import ArgumentValueError
+from tilewright.measure.elements import Elements
 from tilewright.rounding import round_up
 
 FOLDER = Path(__file__).parent / "suites"
 LAYOUTS = ("nt", "nn", "tn", "tt")
 MOST_SHAPES = 10_000
 USUAL = ("tilewright", "cublas", "triton")
+USUAL_OF_8_BITS = ("tilewright", "torch", "cublaslt")
+"""Who is timed by default; the latter where elements are of 8 bits."""
 _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 
 
@@ -50,13 +52,14 @@ _DEFAULTS = {"dtype": "bf16", "layout": "nt"}
 class Suite:
     """Shapes to be timed one after the other by the same contenders.
 
-    summary: what the shapes have in common. source: where their extents come from, if from elsewhere.
+    summary: what the shapes have in common. contenders: those that it names; none for the USUAL ones.
+    source: where the extents come from, if from elsewhere.
     """
 
     name: str
     summary: str
     shapes: tuple[Shape, ...]
-    contenders: tuple[str, ...] = USUAL
+    contenders: tuple[str, ...] = ()
     source: str = ""
 
 
@@ -112,7 +115,7 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
     every = [_extents(table, name, where) for name in "mnk"]
     if prod(map(len, every)) > MOST_SHAPES:
         raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
-    return [Shape(m, n, k, **settings) for m, n, k in product(*every)]
+    return [Shape(m, n, k, **each) for m, n, k in product(*every) for each in settings]
 
 
 def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> Iterator[Shape]:
@@ -124,25 +127,28 @@ def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> I
     count, multiple = (_number({"multiple": 1, **table}, name, where) for name in ("count", "multiple"))
     for _ in range(min(count, MOST_SHAPES + 1)):
         m, n, k = (round(low * (high / low) ** numbers.random()) for low, high in ranges.values())
-        yield Shape(m, round_up(n, multiple), round_up(k, multiple), **settings)
+        for each in settings:
+            yield Shape(m, round_up(n, multiple), round_up(k, multiple), **each)
 
 
-def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) -> dict[str, str]:
-    """The dtype, the layout and the label of a table's shapes."""
+def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) -> list[dict[str, str]]:
+    """The dtype, the layout and the label of a table's shapes, for each dtype."""
     if not isinstance(table, dict):
         raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
     _refuse_others(table, {"label", *others, *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
-    kind = dtypes.by_name(settings["dtype"]) if isinstance(settings["dtype"], str) else None
-    if kind is None:
-        raise ArgumentValueError(f"{where} has dtype={settings['dtype']!r}: use {dtypes.NAMES}")
+    texts = settings["dtype"] if isinstance(settings["dtype"], list) else [settings["dtype"]]
+    found = dict.fromkeys(str(Elements.parse(str(text), f"{where} has dtype")) for text in texts)
     if settings["layout"] not in LAYOUTS:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
-    return {"dtype": kind.name, "layout": settings["layout"], "label": _text(table, "label", where)}
+    label = _text(table, "label", where)
+    return [{"dtype": text, "layout": settings["layout"], "label": label} for text in found]
 
 
 def _contenders(content: dict[str, Any], where: str) -> tuple[str, ...]:
-    names = content.get("contenders", list(USUAL))
+    if "contenders" not in content:
+        return ()
+    names = content["contenders"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and is_known(name) for name in names):
         raise ArgumentValueError(f"{where} has contenders={names!r}: write a list of some of {NAMES}")
     return tuple(dict.fromkeys(names))

@@ -1,24 +1,56 @@
 """The options that several commands share, and the meaning of their values."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.command import Gives
 from tilewright.errors import ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from tilewright.hardware import Hardware
+    from tilewright.measure.elements import Elements
     from tilewright.problem import OperandForm
 
 
 class DTypeName(StrEnum):
-    """Names of element types, as `tilewright.dtypes` has them."""
+    """Names of element types that need no scales, as `tilewright.dtypes` has them."""
 
     bf16 = "bf16"
     fp16 = "fp16"
     fp32 = "fp32"
+
+
+class FactorName(StrEnum):
+    """Names of the element types that A and B may have."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+    fp32 = "fp32"
+    fp8_e4m3 = "fp8_e4m3"
+    fp8_e5m2 = "fp8_e5m2"
+    int8 = "int8"
+
+
+class ResultName(StrEnum):
+    """Names of the element types that results may have."""
+
+    bf16 = "bf16"
+    fp16 = "fp16"
+    fp32 = "fp32"
+    int32 = "int32"
+
+
+class RecipeName(StrEnum):
+    """What scales are for, as `tilewright.problem` has it."""
+
+    tensor = "tensor"
+    row = "row"
+    a_lines_b_squares = "1x128_128x128"
+    lines = "1x128_1x128"
 
 
 class Layout(StrEnum):
@@ -123,6 +155,52 @@ WithBias = Annotated[bool, typer.Option("--bias/--no-bias", help="With a vector 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
+@dataclass(frozen=True, slots=True)
+class ElementOptions:
+    """The element types of a product, the recipe of its scales, and how sums of fp8 are added."""
+
+    dtype: Annotated[
+        FactorName | None,
+        typer.Option("--dtype", help="Element type of A and B; the suite's by default, or bf16.", show_default=False),
+        Gives("a"),
+    ] = None
+    b_dtype: Annotated[
+        FactorName | None,
+        typer.Option("--b-dtype", help="Element type of B, if it is another than A's.", show_default=False),
+        Gives("b"),
+    ] = None
+    out_dtype: Annotated[
+        ResultName | None,
+        typer.Option(
+            "--out-dtype",
+            help="Element type of the result; by default A's, bf16 for fp8 and scaled int8, int32 for int8.",
+            show_default=False,
+        ),
+        Gives("out"),
+    ] = None
+    recipe: Annotated[
+        RecipeName | None,
+        typer.Option("--recipe", help="What each scale of fp8 and int8 is for; by default all are 1.",
+                     show_default=False),
+    ] = None  # fmt: skip
+    fast_accumulation: Annotated[
+        bool, typer.Option("--fast-accumulation", help="Let sums of fp8 stay in tensor cores, which cut them.")
+    ] = False
+
+    def elements(self, usual: "Elements | None" = None) -> "Elements":
+        """The Elements: without --dtype, what is not given is as in `usual`, by default bf16."""
+        from tilewright import dtypes
+        from tilewright.measure.elements import Elements
+
+        if self.dtype is not None or usual is None:
+            usual = Elements.of(dtypes.parse(self.dtype or "bf16", "--dtype"))
+        b = usual.b if self.b_dtype is None else dtypes.parse(self.b_dtype, "--b-dtype")
+        recipe = usual.recipe if self.recipe is None else self.recipe.value
+        same = (b, recipe) == (usual.b, usual.recipe)
+        out = dtypes.by_name(self.out_dtype) or (usual.out if same else None)
+        return Elements.of(usual.a, b, out, recipe, self.fast_accumulation or usual.fast_accumulation)
+
+
 _FORMS = {"n": (False, True), "1,n": (False, True), "m,1": (True, False), "m,n": (True, True), "1": (False, False)}
 """Whether an operand of a shape has elements of its own for each row, and for each column."""
 
@@ -135,14 +213,20 @@ def expression_of(
     *,
     bias: bool = False,
     activation: ActivationName | None = None,
+    scaled: bool = False,
 ) -> dict[str, Any]:
     """The fields of a Product that --epilogue, --operand, --gate and --outputs say; none without them.
 
+    scaled: whether --bias and --activation without them are an expression too, as beside scales.
     Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
-    if epilogue is None and gate is None and outputs is None and not operands:
-        return {}
     from tilewright.expression.grammar import parse
+
+    if epilogue is None and gate is None and outputs is None and not operands:
+        if not scaled or not (bias or activation):
+            return {}
+        epilogue = f"{activation.value if activation else ''}(acc{' + bias' if bias else ''})"
+        operands, bias, activation = (["bias=n"] if bias else []), False, None
 
     if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")

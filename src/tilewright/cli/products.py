@@ -1,34 +1,65 @@
-"""From a shape of the command line to a Problem."""
+"""From a shape of the command line to a Problem, and operands without memory."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.options import ActivationName
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
+    from tilewright.measure.elements import Elements
+    from tilewright.operand import Spec
     from tilewright.problem import Problem
-
-_APART = 1 << 44
-"""Between the addresses of operands that are only imagined."""
 
 
 def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
-    """The Problem that a call with packed and aligned operands of this shape poses."""
-    from tilewright import dtypes
-    from tilewright.operand import HOST, Operand
-    from tilewright.planner.binding import bind
+    """The Problem that a call with packed and aligned operands of this shape poses; raises what such a call raises."""
+    from tilewright.operand import spec
+    from tilewright.planner.expressions import expression_of
+    from tilewright.planner.request import bound, with_result
+    from tilewright.planner.scaling import Scaling
+    from tilewright.problem import operand_names
 
-    m, n, k = shape.m, shape.n, shape.k
-    forms: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-        "a": ((m, k), (1, m) if shape.layout[0] == "t" else (k, 1)),
-        "b": ((k, n), (1, k) if shape.layout[1] == "t" else (n, 1)),
-        "out": ((m, n), (n, 1)),
-    }
-    if bias:
-        forms["bias"] = ((n,), (1,))
-    dtype = dtypes.parse(shape.dtype, "dtype")
-    operands = {
-        name: Operand(number * _APART, *form, dtype, HOST, True, None)
-        for number, (name, form) in enumerate(forms.items(), 1)
-    }
-    return bind(operands, activation=None if activation is None else activation.value).problem
+    elements, m, n, k = shape.elements, shape.m, shape.n, shape.k
+    a = stored((m, k), elements.a.name, transposed=shape.layout[0] == "t")
+    b = stored((k, n), elements.b.name, transposed=shape.layout[1] == "t")
+    of_sums = elements.out.name if elements.out.kind == "float" else "fp32"
+    added = spec((n,), of_sums) if bias else None
+    said = None if activation is None else activation.value
+    scaling = Scaling(elements.recipe, *scales(elements, m, n, k).values())
+    expression, arrays = expression_of(None, None, None, None, said, scaling, c=None, beta=None, bias=added)
+    if expression is not None:
+        added = said = None  # they are in it
+    given = zip(operand_names(expression), (a, b, None, added, spec((m, n), elements.out.name), *arrays), strict=True)
+    operands = {name: each.operand(place) for place, (name, each) in enumerate(given) if each is not None}
+    return bound(
+        with_result(operands, None, expression), activation=said, expression=expression, alpha=1.0,
+        batch_invariant=False, fast_accumulation=elements.fast_accumulation,
+    ).problem  # fmt: skip
+
+
+def require_elements(elements: "Elements") -> None:
+    """Raise what a call with such elements raises; it names the options."""
+    from tilewright.bench.inputs import Shape
+
+    problem_of(Shape(2, 2, 2, str(elements)), bias=False, activation=None)
+
+
+def scales(elements: "Elements", m: int, n: int, k: int) -> dict[str, Any]:
+    """The scales of a product, Specs by the names that `plan` has for them; none without a recipe."""
+    from tilewright.operand import spec
+    from tilewright.problem import RECIPES
+
+    if elements.recipe is None:
+        return {}
+    of_a, of_b = RECIPES[elements.recipe]
+    return {"scale_a": spec(of_a.shape(m, k), "fp32"), "scale_b": spec(of_b.shape(k, n), "fp32")}
+
+
+def stored(shape: tuple[int, ...], dtype: str, *, transposed: bool) -> "Spec":
+    """A packed operand, transposed in memory or not."""
+    from tilewright.operand import contiguous_strides, spec
+
+    if not transposed:
+        return spec(shape, dtype)
+    *others, row, column = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
+    return spec(shape, dtype, (*others, column, row))

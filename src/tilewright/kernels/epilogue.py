@@ -7,7 +7,7 @@ from tilewright.dtypes import DType
 from tilewright.expression.tree import Expression
 from tilewright.jit.source import Constant, CudaType
 from tilewright.kernels.parameters import same_parameters
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import RECIPES, Matrix, Problem, cuts_k
 
 _FUNCTORS = {None: "Identity", "relu": "Relu", "gelu": "Gelu<{}>", "gelu_tanh": "GeluTanh<{}>", "silu": "Silu"}
 """The functor of each activation in cuda/epilogue/activation.cuh; some take the type of out."""
@@ -84,13 +84,23 @@ class EpilogueConstants(NamedTuple):
         """Whether the results are also added over rows."""
         return self.expression is not None and "column_sums" in self.expression.expression.outputs
 
+    @property
+    def scaled_columns(self) -> int:
+        """The columns of a block of b that has a scale of its own; 0 without scales that change along k."""
+        return 0 if self.expression is None else scaled_columns(self.expression.expression.recipe)
+
     def by_name(self) -> dict[str, Constant | DType]:
         """The constants by name as CUDA knows them."""
         values = self._asdict()
         if values.pop("expression") is not None:
             values["Expression"] = CudaType(_STRUCT)
         gated = self.gate is not None
-        return values | {"gated": gated, "stacked": self.is_stacked, "sums_columns": self.sums_columns}
+        return values | {
+            "gated": gated,
+            "stacked": self.is_stacked,
+            "sums_columns": self.sums_columns,
+            "scaled_columns": self.scaled_columns,
+        }
 
     @property
     def parameters(self) -> str:
@@ -172,7 +182,10 @@ class ExpressionConstants(NamedTuple):
         }
         named = zip(self.expression.outputs, self.outputs, strict=True)
         defined = "".join(f"  {written[name].format(row.sums)}\n" for name, row in named)
-        if scales:
+        if columns := scaled_columns(self.expression.recipe):
+            pairs = columns == 1 and self.rows[1].pairs
+            defined = f"  using Blocks = BlockScales<{columns}, {_flag(pairs)}>;\n{defined}"
+        elif scales:
             zero = "  using Zero = ZeroRow;\n" if self.expression.has_zero else ""
             of_sums = rows[: scales - self.expression.has_zero]
             defined = f"  using Scales = OperandRows<{', '.join(of_sums)}>;\n{zero}{defined}"
@@ -186,6 +199,11 @@ struct {_STRUCT} : ExpressionDefaults {{
     return {self.expression.cuda(names)};
   }}
 }};"""
+
+
+def scaled_columns(recipe: str | None) -> int:
+    """The columns of a block of b that has a scale of its own; 0 without scales that change along k."""
+    return (RECIPES[recipe][1].columns or 0) if recipe is not None and cuts_k(recipe) else 0
 
 
 def _flag(value: bool) -> str:

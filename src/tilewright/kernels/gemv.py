@@ -1,16 +1,16 @@
-"""Kernel `gemv`: few rows of activations at the speed of memory; bf16 and fp16, every stride and alignment."""
+"""Kernel `gemv`: few rows of activations at the speed of memory; bf16, fp16 and fp32, every stride and alignment."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.dtypes import DType, bf16, fp16
-from tilewright.hardware import Hardware
+from tilewright.dtypes import DType, bf16, fp16, fp32
+from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import Array, Ways, breakdown, eights, seconds, ways_of
+from tilewright.kernels.gemv_time import Array, Ways, breakdown, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
@@ -19,15 +19,18 @@ from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Matrix, Problem
 
+if TYPE_CHECKING:
+    from tilewright.model.tiling.levels import Block
+
 
 @dataclass(frozen=True, slots=True)
 class GemvConfig:
     """The Config of `gemv`.
 
     A CTA of `warps` warps makes one (`tile_m`, `tile_n`) tile of out. A warp keeps the loads of `in_flight` steps under
-    way; a step is 32 of k in each of `k_parts` parts, which a warp reads at once and multiplies in spare columns of
-    mma.sync. A cluster is `split_k` CTAs that make one tile, each the sum over a part of k. An SM has room for `ctas`
-    CTAs at once, since threads get no more registers than that leaves.
+    way; a step is 64 bytes of k in each of `k_parts` parts, which a warp reads at once and multiplies in spare columns
+    of mma.sync, or, of fp32, in lanes of its own. A cluster is `split_k` CTAs that make one tile, each the sum over a
+    part of k. An SM has room for `ctas` CTAs at once, since threads get no more registers than that leaves.
 
     The first `prefetch` CTAs bring their first loads to L2 before the grid ahead of this one has ended.
 
@@ -45,18 +48,26 @@ class GemvConfig:
     swap_ab: bool = False
 
 
-_MOST_WORDS = 96
-"""The most registers of a thread for weights that are loaded."""
+_MOST_AHEAD = 4
+"""The most rows of fp32 that have registers for activations of all steps under way."""
+
+_ROWS_AT_ONCE = 6
+"""Of more rows, those whose activations have registers at once: ptxas places their loads so, if it must."""
+
+
+_MOST_WORDS = _MOST_SUMS = 96
+"""The most registers of a thread for weights that are loaded, and for sums."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemvConstants(Constants):
     """The Constants of `gemv`.
 
-    a_bytes, b_bytes: the width of a load. a_straddles, b_straddles: whether eight elements lie in two aligned loads.
+    a_bytes, b_bytes: the width of a load. a_straddles, b_straddles: whether 16 bytes lie in two aligned loads.
     b_k_major: whether neighbors of B in memory are neighbors along k. workers: the warps that take the steps of a tile.
-    block_n: the columns that the narrowest tile has. accumulators, load_words: registers of a thread with sums and with
-    weights.
+    rows_apart: a lane loads every so many-th row of A. reads_ahead: whether it loads them with the weights, and not
+    when these have arrived. block_n: the columns that the narrowest tile has. accumulators, load_words: registers of a
+    thread with sums and with weights.
     """
 
     Input: DType
@@ -69,6 +80,8 @@ class GemvConstants(Constants):
     b_straddles: bool
     b_k_major: bool
     workers: int
+    rows_apart: int
+    reads_ahead: bool
     block_n: int
     accumulators: int
     load_words: int
@@ -92,22 +105,22 @@ class GemvKernel(Kernel):
     name = "gemv"
     unit = "mma"
     contends = True
-    summary = "few rows: weights go from memory to mma.sync's registers; bf16 and fp16, every shape and stride"
+    summary = "few rows: weights go from memory to registers; bf16, fp16 and fp32, every shape and stride"
     config_type = GemvConfig
     header = "kernels/gemv.cuh"
     rules = (
         (
             "k_parts == 1 or k_parts == 2 or k_parts == 4 or k_parts == 8",
-            "eight columns of mma.sync are shared by parts of k: take 1, 2, 4 or 8",
+            "eight groups of lanes are shared by parts of k: take 1, 2, 4 or 8",
         ),
         ("b_k_major or k_parts == 1", "parts of k pay where B is contiguous along k: take k_parts=1"),
         (
-            "tile_m >= 1 and tile_m * k_parts % 8 == 0 and tile_m <= 16",
-            "rows of k_parts parts fill columns of mma.sync by eights: take up to 16 rows, a multiple of 8 / k_parts",
+            "tile_m >= 1 and tile_m % rows_apart == 0 and tile_m <= 16",
+            "take up to 16 rows; of 2 bytes a multiple of 8 / k_parts, whose parts fill columns of mma.sync by eights",
         ),
         (
             "tile_n >= block_n and tile_n % block_n == 0",
-            "mma.sync makes 16 / k_parts columns at once, or 64 if B is contiguous along n: make tile_n a multiple",
+            "lanes have 16 / k_parts columns, or 128 bytes of them if B is contiguous along n: make tile_n a multiple",
         ),
         ("threads >= 32 and threads <= 512", "1 to 16 warps take turns along k"),
         ("ctas >= 1 and threads * ctas <= 2048", "an SM has room for 2048 threads: take fewer CTAs or warps"),
@@ -115,7 +128,10 @@ class GemvKernel(Kernel):
             f"in_flight >= 1 and load_words <= {_MOST_WORDS}",
             "a thread has registers for 24 loads of 16 bytes of weights: take fewer steps, or a smaller tile",
         ),
-        ("accumulators <= 96", "a thread has registers for 96 sums: take a smaller tile, or fewer parts of k"),
+        (
+            f"accumulators <= {_MOST_SUMS}",
+            f"a thread has registers for {_MOST_SUMS} sums: take a smaller tile, or fewer parts of k",
+        ),
         (
             "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
             "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters",
@@ -126,13 +142,17 @@ class GemvKernel(Kernel):
         ),
     )
 
+    def unit_of(self, dtype: DType) -> Unit:
+        """CUDA cores for fp32, which tensor cores would round."""
+        return "cuda_cores" if dtype == fp32 else self.unit
+
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why `gemv` does not take the problem: GPU, dtypes, its size, or that it is batch-invariant."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.capability < 90:
             return Refusal(f"gemv needs clusters, sm_90 or later, and {hardware.name} is {hardware.arch}")
-        if a != b or a not in (bf16, fp16):
-            return Refusal(f"gemv multiplies bf16 by bf16 or fp16 by fp16, and a is {a}, b is {b}")
+        if a != b or a not in (bf16, fp16, fp32):
+            return Refusal(f"gemv multiplies bf16, fp16 or fp32 by the same type, and a is {a}, b is {b}")
         if problem.batch_invariant:
             return Refusal(
                 "gemv adds in an order that depends on the number of rows, and the problem is batch-invariant"
@@ -148,15 +168,17 @@ class GemvKernel(Kernel):
         configs, times = self._timed(problem, hardware)
         return [configs[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], GemvConfig]:
-        """The first of `configs` by the number of rows, without the others."""
+    def best(self, problem: Problem, hardware: Hardware) -> GemvConfig:
+        """The first of `configs`, without the others."""
+        configs, times = self._timed(problem, hardware)
+        return configs[int(times.argmin())]
 
-        def best(rows: int) -> GemvConfig:
-            configs, times = self._timed(problem._replace(m=rows), hardware)
-            return configs[int(times.argmin())]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        _, times = self._timed(problem, hardware)
+        return float(times.min())
 
-        return best
-
+    @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
@@ -171,9 +193,10 @@ class GemvKernel(Kernel):
     ) -> tuple[Sequence[GemvConfig], Ways]:
         """The Configs that are offered, as they are and as the model sees them: for all n and k, which wait for it."""
         fitting = []
-        for config in _offered(features.b_k_major, tile_m):
+        for config in _offered(features.Input, features.b_k_major, tile_m):
             constants = self.derive(config, features)
-            ctas = _ctas_of(constants) if constants.load_words <= _MOST_WORDS else 0
+            taken = constants.load_words <= _MOST_WORDS and constants.accumulators <= _MOST_SUMS
+            ctas = _ctas_of(constants) if taken else 0
             if ctas > 0 and config.split_k <= hardware.sm_count:
                 config = replace(config, ctas=ctas, prefetch=2 * hardware.sm_count, swap_ab=swap_ab)
                 fitting.append((config, self.derive(config, features)))
@@ -199,11 +222,13 @@ class GemvKernel(Kernel):
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         k_major = _k_major(problem)
-        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride, problem.k)
+        a_bytes, a_straddles = _load(a.vector_bytes("column"), a.column_stride, problem.k, a.dtype)
+        if a.dtype == fp32 and a_straddles:  # many rows find no registers for that
+            a_bytes, a_straddles = a.dtype.nbytes, False
         if k_major:
-            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride, problem.k)
+            b_bytes, b_straddles = _load(b.vector_bytes("row"), b.row_stride, problem.k, b.dtype)
         else:
-            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride, problem.n)
+            b_bytes, b_straddles = _load(_whole_rows(b, problem.n), b.column_stride, problem.n, b.dtype)
         epilogue = EpilogueConstants.of(problem)
         return GemvFeatures(a.dtype, a_bytes, b_bytes, a_straddles, b_straddles, k_major, epilogue)
 
@@ -211,18 +236,22 @@ class GemvKernel(Kernel):
         """The Constants of a Config for problems with these features."""
         values = values_of(config)
         del values["warps"], values["prefetch"], values["swap_ab"]
-        parts = max(config.k_parts, 1)
+        parts, wide = max(config.k_parts, 1), _wide(features.Input)
+        by_mma = features.Input.nbytes == 2
+        rows_apart = max(8 // parts, 1) if by_mma else 1
         received = config.tile_m * config.tile_n if config.split_k > 1 else 0
         return GemvConstants(
             **values,
             **features._asdict(),
-            tile_k=32 * parts,
+            tile_k=4 * wide * parts,
             threads=32 * config.warps,
             smem_bytes=4 * (config.warps * config.tile_m * (config.tile_n + 4) + received),
             workers=config.warps * config.split_k,
-            block_n=16 // parts if features.b_k_major else 64,
-            accumulators=config.tile_m * config.tile_n * parts * parts // 32,
-            load_words=_words(features.b_straddles) * config.in_flight * eights(config, features.b_k_major),
+            rows_apart=rows_apart,
+            reads_ahead=by_mma or config.tile_m <= _MOST_AHEAD,
+            block_n=16 // parts if features.b_k_major else 8 * wide,
+            accumulators=config.tile_m // rows_apart * config.tile_n * parts // (4 if by_mma else 8),
+            load_words=_words(features.b_straddles) * config.in_flight * wide_loads(config, features.b_k_major),
         )
 
     def tile_count(self, constants: Constants, problem: Problem) -> int:
@@ -233,6 +262,13 @@ class GemvKernel(Kernel):
         """As many as the Config says."""
         ctas: int = constants.ctas
         return ctas
+
+    def thread_block(self, constants: Any) -> "Block | None":
+        """Those of mma.sync, or of fp32 the columns of a lane."""
+        block = super().thread_block(constants)
+        if block is None or constants.Input != fp32:
+            return block
+        return block._replace(m=constants.tile_m, n=constants.tile_n * constants.k_parts // 8)
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""
@@ -272,17 +308,19 @@ class GemvKernel(Kernel):
         return oriented, ways_of([(config, constants)], hardware), constants
 
 
-def _offered(k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
+def _offered(dtype: DType, k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
     """The Configs for so many rows, whatever registers they take."""
+    by_mma = dtype.nbytes == 2
     if k_major:
         k_parts = max(8 // tile_m, 2)
         tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
     else:
-        tile_m, k_parts, tiles_n = max(tile_m, 8), 1, (64, 128)
-    least = 4 if k_major else 8  # eights of weights that a thread has under way: more help nobody
+        k_parts, tiles_n = 1, (64, 128) if by_mma else (64, 32)
+        tile_m = max(tile_m, 8) if by_mma else tile_m
+    least = 8 if by_mma and not k_major else 4  # loads of weights that a thread has under way: more help nobody
     for split_k, tile_n, warps, loaded in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
         config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
-        in_flight, rest = divmod(loaded, eights(config, k_major))
+        in_flight, rest = divmod(loaded, wide_loads(config, k_major))
         if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
             yield replace(config, in_flight=in_flight)
 
@@ -292,13 +330,18 @@ def _k_major(problem: Problem) -> bool:
     return not problem.b.is_row_major or problem.epilogue.is_stacked
 
 
-def _load(nbytes: int, stride: int, length: int) -> tuple[int, bool]:
-    """The width of a load, and whether eight elements straddle two, of rows in which so many bytes are aligned."""
-    return (16, True) if stride == 1 and nbytes < 8 <= length else (nbytes, False)
+def _wide(dtype: DType) -> int:
+    """The elements of 16 bytes."""
+    return 16 // dtype.nbytes
+
+
+def _load(nbytes: int, stride: int, length: int, dtype: DType) -> tuple[int, bool]:
+    """The width of a load, and whether 16 bytes straddle two, of rows in which so many bytes are aligned."""
+    return (16, True) if stride == 1 and nbytes < 8 and length >= _wide(dtype) else (nbytes, False)
 
 
 def _words(straddles: bool) -> int:
-    """The registers that loads of eight elements fill."""
+    """The registers that loads of 16 bytes fill."""
     return 8 if straddles else 4
 
 
@@ -313,7 +356,9 @@ _GATHERED_REGISTERS = 36
 
 def _ctas_of(constants: GemvConstants) -> int:
     """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
-    activations = _words(constants.a_straddles) * constants.in_flight * constants.tile_m * constants.k_parts // 8
+    rows = constants.tile_m // constants.rows_apart
+    vectors = constants.in_flight * rows if constants.reads_ahead else min(rows, _ROWS_AT_ONCE)
+    activations = _words(constants.a_straddles) * vectors
     gathered = _GATHERED_REGISTERS if constants.a_bytes < 16 and not constants.a_straddles else 0
     registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations + gathered
     return 65536 // (constants.threads * registers)

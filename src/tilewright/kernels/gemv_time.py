@@ -66,8 +66,8 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     """Configs with their Constants, of problems that are stored alike, as their times see them."""
     rows = []
     for config, constants in fitting:
-        loads = eights(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
-        reads = max(config.tile_m * config.k_parts // 8, 1) * _loads(constants.a_bytes, constants.a_straddles)
+        loads = wide_loads(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
+        reads = max(config.tile_m // constants.rows_apart, 1) * _loads(constants.a_bytes, constants.a_straddles)
         warps = config.warps * config.ctas
         under_way = warps * config.in_flight * (_LOAD_SECONDS * loads + _READ_SECONDS * reads)
         rows.append(
@@ -136,11 +136,11 @@ def _waves_of(ways: Ways, problem: Problem) -> _Waves:
 
 
 def _loads(nbytes: int, straddles: bool) -> int:
-    """The loads of so many bytes that bring eight elements."""
+    """The loads of so many bytes that bring 16."""
     return 2 if straddles else 16 // nbytes
 
 
-def eights(config: Any, k_major: bool) -> int:
-    """The eights of neighboring weights that a lane of a GemvConfig loads in a step; k_major: whether along k."""
+def wide_loads(config: Any, k_major: bool) -> int:
+    """The 16 bytes of neighboring weights that a lane of a GemvConfig loads in a step; k_major: whether along k."""
     eighths: int = config.tile_n * config.k_parts // 8 if k_major else config.tile_n // 8
     return eighths

@@ -2,9 +2,10 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from math import inf
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
@@ -77,9 +78,9 @@ class Launch(NamedTuple):
 class Kernel(ABC):
     """A family of CUDA kernels with one header and one Config.
 
-    `unit` is the execution unit that multiplies. `rules` are conditions on the Constants, each with the reason. They
-    are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`, comparisons); `check` tests
-    them, and they become the `static_assert`s of the translation unit.
+    `unit` is the execution unit that multiplies, most types at least (`unit_of`). `rules` are conditions on the
+    Constants, each with the reason. They are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`,
+    `%`, `*`, comparisons); `check` tests them, and they become the `static_assert`s of the translation unit.
     """
 
     name: ClassVar[str]
@@ -97,6 +98,10 @@ class Kernel(ABC):
         parts = (code_digest(self.header), self.rules, tuple(fields_of(self.config_type)))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
+    def unit_of(self, dtype: DType) -> Unit:
+        """The execution unit that multiplies elements of a type."""
+        return self.unit
+
     @abstractmethod
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why this kernel does not take the problem on this GPU; None if it does."""
@@ -107,11 +112,12 @@ class Kernel(ABC):
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
-        return self.best_by_rows(problem, hardware)(problem.m)
+        return self.configs(problem, hardware)[0]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
-        """The usual choice by the number of rows, for problems that differ from this one in it alone."""
-        return lambda rows: self.configs(problem._replace(m=rows), hardware)[0]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time of the usual choice by which kernels are ranked; infinite for one that the model does not know."""
+        predicted = self.predict(self.best(problem, hardware), problem, hardware, "recorded")
+        return inf if predicted is None else predicted.seconds
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
         """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
@@ -139,7 +145,7 @@ class Kernel(ABC):
     def features(self, problem: Problem) -> Hashable:
         """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit.
 
-        Of the number of rows, if there are several, they know at most the remainder by 8.
+        Of the number of rows, if there are several, they know at most which powers of two up to 8 divide it.
         """
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from tilewright.dtypes import DType, fp8_e4m3, fp8_e5m2, fp32, int8
 from tilewright.errors import UnsupportedError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import CudaType, TranslationUnit, translation_unit
-from tilewright.kernels.kernel import MAX_TILES, Constants, Launch
+from tilewright.kernels.kernel import MAX_TILES, ConfigError, Constants, Launch
 from tilewright.kernels.parameters import (
     SAME_PARAMETERS,
     GemmParameters,
@@ -41,6 +41,12 @@ CHUNK_BYTES = 16
 
 MOST_THREADS = 512
 """Of a CTA, so that two have room on an SM."""
+
+AHEAD_BYTES = 96 * 1024
+"""What passes through L2, for each SM, from when a tile is brought there until it is loaded; half more is too far."""
+
+ROW_CHUNKS = 4
+"""What a thread usually keeps of a row that a CTA has for itself."""
 
 LONGEST_ROW = 32768
 """The longest row that a CTA keeps in registers; for longer ones, x is read twice."""
@@ -110,25 +116,94 @@ class Quantization(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QuantizeConfig:
-    """How x is cut: a CTA of `threads` threads takes a (`tile_m`, `tile_n`) tile of x as it lies in memory."""
+    """How x is cut: a CTA of `threads` threads takes a (`tile_m`, `tile_n`) tile of x as it lies in memory.
+
+    group_m: of the order of tiles: so many rows of them are walked column by column.
+    ahead: tiles of each SM from now to the one that a CTA brings to L2; 0 for none.
+    """
 
     tile_m: int = BLOCK
     tile_n: int = BLOCK
     threads: int = 256
+    group_m: int = 1
+    ahead: int = 0
 
 
 def config_of(question: Quantization) -> QuantizeConfig:
-    """The usual Config: square tiles, or several whole rows."""
-    if not question.row_in_tile or question.columns <= BLOCK:
-        return QuantizeConfig()
+    """The usual Config: square tiles, or whole rows, some of which are brought to L2 ahead.
+
+    With x.T, the codes of 16-bit elements have as many bytes as x, and that gains nothing.
+    """
+    config = _tile_of(question)
+    if question.transposed_codes is not None and question.x.dtype.nbytes == 2:
+        return config
+    return replace(config, ahead=tiles_in(AHEAD_BYTES, question, config))
+
+
+def tiles_in(nbytes: int, question: Quantization, config: QuantizeConfig) -> int:
+    """How many tiles are read and written by that many bytes in L2, at least one."""
+    codes = (question.codes is not None) + (question.transposed_codes is not None)
+    return max(1, nbytes // (config.tile_m * config.tile_n * (question.x.dtype.nbytes + codes)))
+
+
+def _tile_of(question: Quantization) -> QuantizeConfig:
+    if question.row_in_tile and question.columns > BLOCK:
+        lanes = _lanes(question)
+        if lanes > BLOCK:
+            return row_config(question, ROW_CHUNKS)
+        threads = lanes * (256 // lanes)
+        return QuantizeConfig(4 * threads // lanes, lanes * CHUNK_BYTES // question.x.dtype.nbytes, threads)
+    if question.transposed_codes is None and (question.by_line or question.whole):
+        return QuantizeConfig(64, BLOCK, 128)
+    return QuantizeConfig()
+
+
+def validate(question: Quantization, config: QuantizeConfig) -> None:
+    """Raise a ConfigError for a Config that the kernel, or the question, does not allow."""
+    tile_m, tile_n, threads = config.tile_m, config.tile_n, max(config.threads, 1)
     in_chunk = CHUNK_BYTES // question.x.dtype.nbytes
-    lanes = round_up(ceil_div(question.columns, in_chunk), WARP)
-    if lanes > MOST_THREADS:  # a thread has several chunks of one row
-        chunks = ceil_div(lanes, MOST_THREADS)
-        threads = round_up(ceil_div(lanes, chunks), WARP)
-        return QuantizeConfig(1, threads * chunks * in_chunk, threads)
-    threads = lanes * max(1, 256 // lanes)
-    return QuantizeConfig(4 * threads // lanes, lanes * in_chunk, threads)
+    across = max(tile_n // in_chunk, 1)  # threads that load a row at once
+    finds = not question.given and not question.maxima_count
+    rules = (
+        (config.group_m > 0 and 0 <= config.ahead < 2**10, "group_m is at least 1, and ahead 0 to 1023"),
+        (threads % WARP == 0 and WARP <= threads <= 1024, "threads are whole warps, at most 1024"),
+        (tile_m > 0 and tile_n == across * in_chunk, f"tile_n is a multiple of {in_chunk}: of a load of 16 bytes"),
+        (across % WARP == 0 or WARP % across == 0, "a warp loads whole rows of a tile, or a row has whole warps"),
+        (
+            threads % across == 0 or (tile_m == 1 and across % threads == 0),
+            f"threads are a multiple of the {across} that load a row, or divide these if a tile is one row",
+        ),
+        (tile_m * across % threads == 0, "threads share the tile evenly: take more rows, or fewer threads"),
+        (
+            question.transposed_codes is None or (tile_m == tile_n == BLOCK and threads <= 16 * across),
+            f"with codes of x.T, the tile is 128 x 128 and threads are at most {16 * across}, for 16 rows at once",
+        ),
+        (
+            not finds or not question.whole or tile_n >= question.columns,
+            f"a tile has the whole row that has one scale: take a tile_n of {question.columns} or more",
+        ),
+        (
+            question.whole or (tile_n == BLOCK and (question.by_line or tile_m == BLOCK)),
+            f"a tile has one scale, or each of its rows: take a tile of {'any' if question.by_line else 128} x 128",
+        ),
+    )
+    for holds, rule in rules:
+        if not holds:
+            raise ConfigError(f"config={config!r}: {rule}")
+
+
+def row_config(question: Quantization, chunks: int) -> QuantizeConfig:
+    """A CTA takes one row, and a thread so many chunks of it or, if that leaves fewer threads idle, some more."""
+    lanes = _lanes(question)
+    chunks = max(chunks, ceil_div(lanes, MOST_THREADS))
+    most = {each: round_up(ceil_div(lanes, each), WARP) for each in range(chunks, 2 * chunks)}
+    chunks = min(most, key=lambda each: each * most[each])
+    return QuantizeConfig(1, most[chunks] * chunks * CHUNK_BYTES // question.x.dtype.nbytes, most[chunks])
+
+
+def _lanes(question: Quantization) -> int:
+    """The chunks of a row, in whole warps."""
+    return round_up(ceil_div(question.columns * question.x.dtype.nbytes, CHUNK_BYTES), WARP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +222,7 @@ class QuantizeConstants(Constants):
     transposed_bytes: int
     unit_stride: bool
     batched: bool
+    backward: bool
     power_of_two: bool
     saturate: bool
 
@@ -177,6 +253,7 @@ def constants_of(question: Quantization, config: QuantizeConfig, *, measures: bo
         transposed_bytes=_store_bytes(question.transposed_codes, question.rows),
         unit_stride=question.x.column_stride == 1,
         batched=question.batch_count > 1,
+        backward=source == _FROM_MAXIMA and not measures,  # what was read last may still be in L2
         power_of_two=question.power_of_two,
         saturate=question.saturate,
     )
@@ -221,13 +298,15 @@ class QuantizeArguments(NamedTuple):
     """The Arguments of `quantize`."""
 
     question: Quantization
+    group_m: int = 1
+    prefetch: int = 0
     tensor_maps: tuple[TensorMapSpec, ...] = ()
 
     def structure(self) -> QuantizeParameters:
         """The parameters with null pointers."""
         question = self.question
         parameters = QuantizeParameters(m=question.rows, n=question.columns, batch_count=question.batch_count)
-        parameters.alpha = 1.0
+        parameters.alpha, parameters.group_m, parameters.prefetch = 1.0, self.group_m, self.prefetch
         parameters.batch_shape[:] = question.batch + (1,) * (MAX_BATCH_DIMS - len(question.batch))
         words = words_of(parameters)
         matrices = (question.x, *(getattr(question, name) for name in MATRICES))
@@ -246,7 +325,8 @@ class QuantizeArguments(NamedTuple):
 def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig | None = None) -> Sequence[Launch]:
     """The launches that answer the question, one or two, in order. `config` is that of the last.
 
-    Raises an UnsupportedError if the GPU lacks the conversion, or x has too many tiles.
+    Raises a ConfigError for a config that is not allowed, and an UnsupportedError if the GPU lacks the conversion, or x
+    has too many tiles.
     """
     if question.dtype is not int8 and hardware.capability < 89:
         raise UnsupportedError(
@@ -259,7 +339,10 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
         )
     found = []
     if question.maxima_count and question.rows and question.columns:
-        found.append(_launch(question, QuantizeConfig(), hardware, measures=True))
+        square = QuantizeConfig(ahead=AHEAD_BYTES // (BLOCK * BLOCK * question.x.dtype.nbytes))
+        found.append(_launch(question, square, hardware, measures=True))
+    if config is not None:
+        validate(question, config)
     found.append(_launch(question, config or config_of(question), hardware, measures=False))
     return found
 
@@ -278,7 +361,8 @@ def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, 
     if source is None:
         source = _UNITS[constants, question.dtype] = _write(constants, question)
     shape = LaunchShape(tiles, config.threads, 1, 0, hardware.capability >= 90)
-    return Launch(source, shape, QuantizeArguments(question), constants)
+    arguments = QuantizeArguments(question, config.group_m, config.ahead * hardware.sm_count)
+    return Launch(source, shape, arguments, constants)
 
 
 _UNITS: dict[tuple[QuantizeConstants, DType], TranslationUnit] = {}

@@ -58,6 +58,16 @@ def scaled_blocks_refused(problem: Problem, kernel: str) -> Refusal | None:
     return None
 
 
+def straddling_blocks(problem: Problem) -> Refusal | None:
+    """The reason why columns of b that a gate pairs do not begin blocks with scales together; None if they do."""
+    if problem.recipe == "1x128_128x128" and problem.epilogue.is_stacked and problem.n // 2 % 128:
+        return Refusal(
+            f"half of b has {problem.n // 2} columns, and a block of 128 columns with one scale has some of each half: "
+            f"use gate='interleaved', or pad each half to a multiple of 128"
+        )
+    return None
+
+
 MAX_EXTENT = 2**31 - 4096
 """The largest extent: indices are signed 32-bit integers, with room for those past the end in the last tile."""
 

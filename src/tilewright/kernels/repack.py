@@ -18,6 +18,9 @@ WARP = 32
 
 CHUNK_BYTES = 16
 
+TURNED_TILE = 128
+"""Rows and columns of the tile of a CTA that copies a turned operand."""
+
 _LAUNCH_SECONDS, _STREAMED = 2.0e-6, 0.84
 """What a launch ahead of a product adds to it, and the share of the data sheet's bandwidth.
 
@@ -36,7 +39,7 @@ class RepackConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepackConstants(Constants):
-    """The Constants of `repack`: which operands it copies, whether they are stored transposed, and how they lie."""
+    """The Constants of `repack`: which operands it copies, and the Part of each."""
 
     Input: DType
     thread_rows: int
@@ -47,27 +50,31 @@ class RepackConstants(Constants):
     b_transposed: bool
     a_unit_strides: bool
     b_unit_strides: bool
+    a_turned: bool
+    b_turned: bool
 
 
 class Part(NamedTuple):
     """How one operand is copied.
 
     copies: whether it is. transposed: whether its columns are the rows of memory. unit_strides: whether neighbors in
-    these are neighbors in memory.
+    these are neighbors in memory. turned: whether these are the columns of the copy's memory, of elements of 1 byte.
     """
 
     copies: bool
     transposed: bool = False
     unit_strides: bool = False
+    turned: bool = False
 
     @staticmethod
-    def of(problem: Problem, name: Literal["a", "b"]) -> "Part":
-        """Of an operand of the Problem of a `repack`."""
+    def of(problem: Problem, name: str) -> "Part":
+        """Of a or b of the Problem of a `repack`."""
         matrix: Matrix = getattr(problem, name)
-        if _copy_of(problem, name) is None:
+        copy = _copy_of(problem, name)
+        if copy is None:
             return Part(False)
         step = matrix.column_stride if matrix.is_row_major else matrix.row_stride
-        return Part(True, not matrix.is_row_major, step == 1)
+        return Part(True, not matrix.is_row_major, step == 1, copy.is_row_major != matrix.is_row_major)
 
 
 class RepackFeatures(NamedTuple):
@@ -80,11 +87,14 @@ class RepackFeatures(NamedTuple):
 
 
 class RepackKernel(Kernel):
-    """Copies operands of a product ahead of it. Its Problem has the copy of A as c, and that of B as bias."""
+    """Copies operands of a product ahead of it. Its Problem has the copy of A as c, and that of B as bias.
+
+    Elements of 1 byte may be turned: neighbors of the copy are then neighbors along the other dimension.
+    """
 
     name = "repack"
     unit = "cuda_cores"
-    summary = "copies of A and B whose rows begin on lines of L2"
+    summary = "copies of A and B whose rows begin on lines of L2, turned where a kernel needs it"
     config_type = RepackConfig
     header = "kernels/repack.cuh"
     rules = (
@@ -94,6 +104,10 @@ class RepackKernel(Kernel):
         ),
         ("thread_rows >= 1 and thread_rows <= 8", "a thread keeps up to 8 chunks in registers: take 1 to 8 rows"),
         ("copies_a or copies_b", "there is an operand to copy"),
+        (
+            "not (a_turned or b_turned) or 1024 % threads == 0",
+            "threads share the 1024 chunks of a turned tile evenly: take a power of two",
+        ),
     )
 
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
@@ -129,6 +143,8 @@ class RepackKernel(Kernel):
             b_transposed=b.transposed,
             a_unit_strides=a.unit_strides,
             b_unit_strides=b.unit_strides,
+            a_turned=a.turned,
+            b_turned=b.turned,
         )
 
     def tile_count(self, constants: RepackConstants, problem: Problem) -> int:
@@ -136,8 +152,10 @@ class RepackKernel(Kernel):
         count, warps = 0, constants.threads // WARP
         for name in _copied(problem):
             rows, columns = _as_stored(problem, name)
-            across = ceil_div(columns, WARP * CHUNK_BYTES // problem.a.dtype.nbytes)
-            count += _batches(problem, name) * ceil_div(rows, warps * constants.thread_rows) * across
+            block = warps * constants.thread_rows, WARP * CHUNK_BYTES // problem.a.dtype.nbytes
+            if Part.of(problem, name).turned:
+                block = TURNED_TILE, TURNED_TILE
+            count += _batches(problem, name) * ceil_div(rows, block[0]) * ceil_div(columns, block[1])
         return count
 
     def launch_shape(self, constants: RepackConstants, problem: Problem, hardware: Hardware) -> LaunchShape:

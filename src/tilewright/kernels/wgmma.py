@@ -1,6 +1,6 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; types of 2 bytes in any layout, of 1 byte K-major."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import isfinite
@@ -11,9 +11,10 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
+from tilewright.kernels.epilogue import scaled_columns
 from tilewright.kernels.kernel import ConfigError, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
-from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
+from tilewright.kernels.refusal import Refusal, overflowing, oversized, straddling_blocks
 from tilewright.kernels.wgmma_config import SPAN, SPAN_BYTES, WgmmaConfig
 from tilewright.kernels.wgmma_constants import WgmmaConstants, WgmmaFeatures, constants_of
 from tilewright.kernels.wgmma_operands import (
@@ -21,7 +22,7 @@ from tilewright.kernels.wgmma_operands import (
     most_accumulators,
     multiple_n,
     operands_of,
-    promotes,
+    promotion,
     row_bytes,
     scattered,
 )
@@ -60,7 +61,7 @@ class WgmmaKernel(Kernel):
         (
             "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
             "a thread has registers for 208 accumulators, for 96 with tile_m=192, and those of a row block count twice "
-            "where sums of fp8 are promoted: take a smaller tile_n or tile_m",
+            "where sums of fp8 are promoted, and scales of blocks take some: take a smaller tile_n or tile_m",
         ),
         (
             "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",
@@ -69,6 +70,14 @@ class WgmmaKernel(Kernel):
         (
             "tile_n <= 32 or tile_n % n_step == 0",
             "wgmma multiplies 8, 16, 24, 32, 48, ... 256 columns of int8",
+        ),
+        (
+            "scaled_columns != 128 or stacked or tile_n <= 144 or tile_n == 160",
+            "a tile's columns have two scales at most, each for 128 columns: make tile_n 160 or at most 144",
+        ),
+        (
+            "scaled_columns != 128 or not stacked or 256 % tile_n == 0",
+            "each half of a tile's columns has one scale for 128 columns: make tile_n 16, 32, 64, 128 or 256",
         ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
         (
@@ -112,7 +121,7 @@ class WgmmaKernel(Kernel):
         expression = problem.epilogue.expression
         if expression is not None and expression.has_zero:
             return Refusal("wgmma sums no columns of b, which zero_a is multiplied by: use mma")
-        if refusal := scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem):
+        if refusal := straddling_blocks(problem) or overflowing(problem) or oversized(problem):
             return refusal
         operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
@@ -124,16 +133,21 @@ class WgmmaKernel(Kernel):
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
         """Any number of those."""
         space, product = self._space(problem, hardware)
-        times = space.times(*product)
+        times = space.ranking.times(*product)
         m, n, batch_count = problem.m, problem.n, problem.batch_count
         best = times.argsort(kind="stable")[:most]
         return [space.config(int(index), m, n, batch_count) for index in best if isfinite(times[index])]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], WgmmaConfig]:
-        """The first of `configs` by the number of rows, without the others."""
-        space, (_, *others) = self._space(problem, hardware)
-        n, batch_count = problem.n, problem.batch_count
-        return lambda rows: space.config(space.best(round_up(rows, 8), *others), rows, n, batch_count)
+    def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """The first of `configs`, without the others."""
+        space, product = self._space(problem, hardware)
+        index, _ = space.ranking.best(*product)
+        return space.config(index, problem.m, problem.n, problem.batch_count)
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        space, product = self._space(problem, hardware)
+        return space.ranking.best_seconds(problem, hardware, *product)
 
     def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
@@ -175,8 +189,10 @@ class WgmmaKernel(Kernel):
             multiple_n=multiple_n(problem),
             keeps_columns=problem.epilogue.keeps_columns,
             input_bytes=problem.a.dtype.nbytes,
-            promotes=promotes(problem),
+            promotion=promotion(problem),
             whole_sums=problem.a.dtype is int8,
+            scaled_columns=scaled_columns(problem.recipe),
+            stacked=problem.epilogue.is_stacked,
         )
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
         product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
@@ -246,7 +262,7 @@ class WgmmaKernel(Kernel):
         if config.swap_ab and problem.epilogue.keeps_columns:
             raise ConfigError(
                 f"config={config!r} computes the transposed product, whose columns are rows here, and no pairs of a "
-                f"gate, nor to be summed: take swap_ab=False"
+                f"gate, nor to be summed or to have scales that change along k: take swap_ab=False"
             )
         if constants.split_k > 1 and problem.batch_invariant:
             raise ConfigError(
@@ -284,7 +300,9 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
     mn_major = operands_of(problem).mn_major
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
-    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
+    return prepared_of(
+        config, mn_major, scattered(problem), promotion(problem), shifted, power, problem.a.dtype, hardware
+    )
 
 
 @cache

@@ -54,6 +54,20 @@ class WgmmaConfig:
         return {64: 1, 192: 3}.get(self.tile_m, 2)
 
 
+def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int:
+    """Registers of a thread beside its sums, if these are promoted: the products of a row block, and scales of blocks.
+
+    It has those of two rows of each row block with their addresses, and of all of its columns if each has its own.
+    """
+    scales = (7 * row_blocks if scaled_columns else 0) + (tile_n // 4 if scaled_columns == 1 else 0)
+    return tile_n // 2 + scales
+
+
+def has_two_scales(tile_n: int, stacked: bool) -> bool:
+    """Whether a tile's columns have two scales at most, if each is for 128 columns of B."""
+    return 256 % tile_n == 0 if stacked else tile_n <= 144 or tile_n == 160
+
+
 class Ring(NamedTuple):
     """The shared memory of a Config, in bytes.
 

@@ -7,7 +7,14 @@ from tilewright.dtypes import DType, fp32, int8, int32
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import Constants
-from tilewright.kernels.wgmma_config import SPAN_BYTES, STORE_BUFFERS, WARPGROUP, WgmmaConfig, ring_of
+from tilewright.kernels.wgmma_config import (
+    SPAN_BYTES,
+    STORE_BUFFERS,
+    WARPGROUP,
+    WgmmaConfig,
+    promoted_registers,
+    ring_of,
+)
 from tilewright.kernels.wgmma_operands import Stores, operands_of, promotes
 from tilewright.problem import Problem
 
@@ -17,8 +24,8 @@ class WgmmaConstants(Constants):
     """The Constants of `wgmma`: layouts of A and B in shared memory, the ring and staging in bytes, and out's stores.
 
     The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
-    threads has `accumulators` registers, and `promoted` more for the products of a k-block, where `promotes`: sums in
-    tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
+    threads has `accumulators` registers, and `promoted` more for the products of a k-block and scales of blocks, where
+    `promotes`: sums in tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
     """
 
     stages: int
@@ -108,7 +115,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     gated = expression is not None and expression.expression.gate is not None
     moves_registers = config.consumers > 1  # a single consumer has all that it can use
     producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
-    promoted = config.tile_n // 2 if features.promotes else 0
+    columns = features.epilogue.scaled_columns
+    promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
     if accumulators + promoted > 200:
         producer_registers, consumer_registers = 24, 240
     return WgmmaConstants(

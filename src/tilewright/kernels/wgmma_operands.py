@@ -1,13 +1,13 @@
 """How `wgmma` finds a problem's operands: A, B and out as TMA walks them, and the ways to store out."""
 
 from math import gcd
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tilewright.dtypes import FP8
 from tilewright.kernels import tma
-from tilewright.kernels.epilogue import has_pairs
+from tilewright.kernels.epilogue import has_pairs, scaled_columns
 from tilewright.kernels.refusal import Refusal
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Matrix, Problem, cuts_k
 
 
 class TmaOperands(NamedTuple):
@@ -74,19 +74,24 @@ def _tma_operands(problem: Problem) -> TmaOperands:
         )
     else:
         out = tma.tensor("out", problem.out, m, problem.columns, batch, inner="column")
-    a = _of_bytes(tma.factor("a", problem.a, m, k, batch, k="column"), "m")
-    b = _of_bytes(tma.factor("b", problem.b, k, n, batch, k="row"), "n")
+    a = _factor("a", problem.a, m, k, batch, k="column")
+    b = _factor("b", problem.b, k, n, batch, k="row")
     if problem.epilogue.is_stacked and isinstance(b, tma.TmaFactor) and b.mn_major and n // 2 % _EIGHT:
         b = Refusal(f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on")
     return TmaOperands(a, b, out)
 
 
-def _of_bytes(factor: tma.TmaFactor | Refusal, mn: str) -> tma.TmaFactor | Refusal:
-    """A factor that wgmma takes: one of elements of 1 byte is K-major (PTX ISA, "wgmma.mma_async")."""
-    if isinstance(factor, Refusal) or not factor.mn_major or factor.tensor.dtype.nbytes > 1:
+def _factor(
+    operand: str, matrix: Matrix, rows: int, columns: int, batch: tuple[int, ...], k: Literal["row", "column"]
+) -> tma.TmaFactor | Refusal:
+    """A factor as TMA walks it and wgmma takes it: elements of 1 byte are K-major (PTX ISA, "wgmma.mma_async")."""
+    factor = tma.factor(operand, matrix, rows, columns, batch, k)
+    if matrix.dtype.nbytes > 1 or (isinstance(factor, tma.TmaFactor) and not factor.mn_major):
         return factor
-    operand = factor.tensor.operand
-    return Refusal(f"{operand} is contiguous along {mn} and wgmma reads elements of 1 byte along k")
+    stride = matrix.row_stride if k == "row" else matrix.column_stride
+    if isinstance(factor, Refusal) and stride == 1:
+        return factor
+    return Refusal(f"{operand} is not contiguous along k, as wgmma reads elements of 1 byte", operand)
 
 
 def _mn_major(factor: tma.TmaFactor | Refusal) -> bool:
@@ -103,8 +108,9 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     epilogue = problem.epilogue
     if epilogue.is_linear:
         return 208, 208
-    # Others are accessed once a row.
-    operands = [matrix for matrix in (*epilogue.operands, *epilogue.outputs) if matrix.column_stride]
+    # Others are accessed once a row, and scales of blocks not at all.
+    read = epilogue.operands[2:] if cuts_k(problem.recipe) else epilogue.operands
+    operands = [matrix for matrix in (*read, *epilogue.outputs) if matrix.column_stride]
     unpaired = [matrix for matrix in operands if not has_pairs(matrix, problem.columns)]
     if epilogue.expression is not None and (epilogue.expression.operations > 24 or len(unpaired) > 4):
         return 64, 64
@@ -143,3 +149,12 @@ def multiple_n(problem: Problem) -> int:
 def promotes(problem: Problem) -> bool:
     """Whether sums leave the tensor cores after every 128 of k: those of fp8, which lose bits there."""
     return problem.a.dtype in FP8 and not problem.fast_accumulation
+
+
+_PROMOTION = {0: 1.0, 128: 1.25, 1: 2.5}
+"""Instructions by which an element of products joins its sum, by the columns of b that a scale is for, with loads."""
+
+
+def promotion(problem: Problem) -> float:
+    """As `model.cost.Tiles` has it."""
+    return _PROMOTION[scaled_columns(problem.recipe)] if promotes(problem) else 0.0

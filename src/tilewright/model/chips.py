@@ -5,7 +5,7 @@ from functools import cache
 from math import inf
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import bf16, fp16, fp32
+from tilewright.dtypes import FP8, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS, H100_SXM, MAX_SMEM_BYTES, Hardware
 from tilewright.model.memory.banks import BANK_BYTES, BANKS
@@ -154,8 +154,8 @@ class Memory(NamedTuple):
 class Chip(NamedTuple):
     """A GPU.
 
-    gpcs: how many groups of SMs it may have; () if that is not published. gpc_sms: SMs of a whole group. memory: its
-    kind. l2_bytes_per_clock: what L2 gives all SMs together, if that is less than they could take. watts: the power
+    gpcs: how many groups of SMs it may have; () if nothing of that is published. gpc_sms: SMs of a whole group. memory:
+    its kind. l2_bytes_per_clock: what L2 gives all SMs together, if that is less than they could take. watts: the power
     limit. fp64_tflops: where the product has less than its generation. remark: what does not fit in the sources.
     """
 
@@ -222,8 +222,9 @@ class Chip(NamedTuple):
         return 2 * rate.macs * self.gpu.sm_count * (clock or rate.clock)
 
     def rate(self, operands: str, sums: str | None = None) -> Rate:
-        """The fastest way to multiply elements of a type; an ArgumentValueError lists the types."""
-        found = [each for each in self.rates if each.operands == operands and sums in (None, each.sums)]
+        """The fastest way to multiply elements of a type; fp8_e4m3 is fp8. An ArgumentValueError lists the types."""
+        family = operands.partition("_")[0]
+        found = [each for each in self.rates if each.operands == family and sums in (None, each.sums)]
         if not found:
             known = ", ".join(dict.fromkeys(each.operands for each in self.rates))
             raise ArgumentValueError(f"dtype={operands!r} is not multiplied by {self.name}: use {known}")
@@ -257,7 +258,7 @@ class Chip(NamedTuple):
         the chip has no clusters, or its GPCs are not published.
         """
         if not self.gpcs or self.generation.largest_cluster == 1:
-            raise ArgumentValueError(f"chip={self.name!r} has no clusters, or unknown GPCs: use an H100, H200 or H800")
+            raise ArgumentValueError(f"chip={self.name!r} has no clusters, or unknown GPCs: use one of Hopper")
         found = [each for gpcs in self.gpcs for each in _spread(self.gpu.sm_count // 2, gpcs, self.gpc_sms // 2, ctas)]
         return min(found), max(found)
 
@@ -307,8 +308,13 @@ def _mma(fp16_macs: int, fp32_macs: int) -> Any:
 
 
 _V100 = Hardware("V100", "sm_70", 80, 96 * KIB, 0.9e12, 1.53e9, 1.53e9, _mma(512, 64)[1:])
-_RTX_4090 = Hardware("RTX-4090", "sm_89", 128, 99 * KIB, 1.008e12, 2.52e9, 2.52e9, _mma(256, 128))
-_B200_RATES: Any = (("tcgen05", bf16, 4096), ("tcgen05", fp16, 4096), ("cuda_cores", fp32, 128))
+_RTX_4090_RATES = (*_mma(256, 128), *(("mma", each, 512) for each in FP8), ("mma", int8, 1024))
+_RTX_4090 = Hardware("RTX-4090", "sm_89", 128, 99 * KIB, 1.008e12, 2.52e9, 2.52e9, _RTX_4090_RATES)
+_B200_RATES: Any = (
+    *(("tcgen05", each, 4096) for each in (bf16, fp16)),
+    *(("tcgen05", each, 8192) for each in (*FP8, int8)),
+    ("cuda_cores", fp32, 128),
+)
 _B200 = Hardware("B200", "sm_100", 148, MAX_SMEM_BYTES, 7.7e12, 1.856e9, 1.98e9, _B200_RATES)
 
 _HALF_RATE = "its tensor cores sum products of 16 bits in fp32 at half the rate of Ada's professional boards"
@@ -345,9 +351,10 @@ CHIPS = {
             ("data sheet", "white paper", "programming guide", "Luo"), fp64_tflops=1.0,
         ),
         Chip(
-            GPUS["H20"], (), 18, "HBM3", 96 * GB, 60 * MIB, None, 400, _HOPPER_LATENCIES,
+            GPUS["H20"], (5, 6, 7, 8), 18, "HBM3", 96 * GB, 60 * MIB, None, 400, _HOPPER_LATENCIES,
             ("data sheet", "white paper", "programming guide", "Luo"), fp64_tflops=1.0,
-            remark="the published 44 TFLOP/s in fp32 would need 2.2 GHz",
+            remark="the published 44 TFLOP/s in fp32 would need 2.2 GHz; how many of its chip's 8 GPCs work is not "
+            "published, and 78 SMs need 5 of them",
         ),
         Chip(
             _B200, (), 0, "HBM3e", 180 * GB, 126 * MIB, None, 1000, None,

@@ -57,7 +57,8 @@ def of_product(
 
     for name, extent in (("m", m), ("n", n), ("k", k)):
         natural(name, extent, 1, MOST_COUNTED)
-    rate, size, flops = chip.rate(operands), BYTES[operands], 2.0 * m * n * k
+    rate, flops = chip.rate(operands), 2.0 * m * n * k
+    size = BYTES[rate.operands]
     moved = (m * k + n * k) * size + m * n * max(size, 2)
     return SpeedOfLight(
         compute_seconds=flops / chip.flops(rate, clock),

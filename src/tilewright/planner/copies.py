@@ -1,6 +1,6 @@
 """Operands that a kernel cannot read where they are: each call copies them to a workspace first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from tilewright.backends.protocol import Executable, Workspaces
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, Launch
-from tilewright.kernels.repack import RepackConfig, RepackKernel, repacking
+from tilewright.kernels.repack import Part, RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import round_up
@@ -47,16 +47,29 @@ class Copied(NamedTuple):
             return []
         return [REPACK.assemble(RepackConfig(), self.repacking, hardware)]
 
-    def seconds(self, hardware: Hardware) -> float:
-        """The predicted time of the copies."""
-        return 0.0 if self.repacking is None else REPACK.predict(RepackConfig(), self.repacking, hardware).seconds
+    def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
+        """The predicted time of the copies, or of those of so many rows."""
+        if self.repacking is None:
+            return 0.0
+        repacking = self.repacking if rows is None else self.repacking._replace(m=rows)
+        return REPACK.predict(RepackConfig(), repacking, hardware).seconds
+
+    def resized(self, problem: Problem) -> "Copied | None":
+        """The same copies of a problem that differs in m; None as in `copying`."""
+        return copying(problem, self.copies, self.reasons)
 
     def remark(self, hardware: Hardware) -> str:
         """What each call copies and why, and what that costs; nothing without copies."""
         if not self.copies:
             return ""
         cost = f"in about {self.seconds(hardware) * 1e6:.0f} us"
-        return f"each call copies {' and '.join(self.copies)} first, {cost}, since {'; '.join(self.reasons)}"
+        operands = " and ".join(map(self._named, self.copies))
+        return f"each call copies {operands} first, {cost}, since {'; '.join(self.reasons)}"
+
+    def _named(self, name: str) -> str:
+        """A copy's operand, and whether memory is transposed on the way."""
+        turned = self.repacking is not None and Part.of(self.repacking, name).turned
+        return f"{name} (transposed)" if turned else name
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
@@ -65,40 +78,57 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
     None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
     number of times as large as itself, and the problem may be given to another kernel.
     """
-    asked = problem
-    copies: dict[str, Matrix] = {}
-    offsets: dict[str, int] = {}
-    reasons, nbytes = [], 0
+    asked, names = problem, []
+    reasons = []
     while (refusal := kernel.refuses(problem, hardware)) is not None:
         name = refusal.operand
-        if name not in ("a", "b") or name in copies:
+        if name not in ("a", "b") or name in names:
             return None
+        names.append(name)
+        reasons.append(refusal.reason)
+        problem = problem.with_operands({name: _copy(problem, name)[0]})
+    return copying(asked, names, tuple(reasons))
+
+
+def copying(problem: Problem, names: Sequence[str], reasons: tuple[str, ...]) -> Copied | None:
+    """The problem with copies of the named operands, each needed for its reason; None if they take too much memory.
+
+    That is much, and more than the operands, unless the problem may be given to no other kernel.
+    """
+    if not names:
+        return Copied(problem)
+    copies: dict[str, Matrix] = {}
+    offsets: dict[str, int] = {}
+    nbytes = 0
+    for name in names:
         copies[name], size = _copy(problem, name)
         offsets[name], nbytes = nbytes, nbytes + size
-        reasons.append(refusal.reason)
-        problem = problem.with_operands({name: copies[name]})
-    if not copies:
-        return Copied(problem)
-    if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes and not asked.batch_invariant:
+    if nbytes > UNCOUNTED_BYTES and nbytes > problem.minimum_bytes and not problem.batch_invariant:
         return None
-    return Copied(problem, repacking(asked, copies), offsets, nbytes, tuple(reasons))
+    return Copied(problem.with_operands(copies), repacking(problem, copies), offsets, nbytes, reasons)
 
 
 def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:
     """An operand's copy, and its bytes: packed in the order in which it is stored but for the padding of rows.
 
-    Batches that are the same memory stay so.
+    Elements of 1 byte become neighbors along k, since `wgmma` reads no others. Batches that are the same memory stay
+    so.
     """
     source: Matrix = getattr(problem, name)
+    row_major = _row_major_copy(name, source)
     rows, columns = problem.extents(name)
-    if not source.is_row_major:
+    if not row_major:
         rows, columns = columns, rows
     batch = problem.batch if any(source.batch_strides) else ()
     row_stride = round_up(columns, ROW_BYTES // source.dtype.nbytes)
     *steps, _, _ = contiguous_strides((*batch, rows, row_stride))
     copy = Matrix(source.dtype, row_stride, 1, tuple(steps) or (0,) * len(problem.batch))
     nbytes = prod((*batch, rows, row_stride)) * source.dtype.nbytes
-    return (copy if source.is_row_major else copy.transposed), nbytes
+    return (copy if row_major else copy.transposed), nbytes
+
+
+def _row_major_copy(name: str, source: Matrix) -> bool:
+    return source.is_row_major if source.dtype.nbytes > 1 else name == "a"
 
 
 class CopyingExecutable:

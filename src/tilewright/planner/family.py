@@ -4,29 +4,36 @@ A server multiplies with another number of rows at every step. The form of a cal
 was checked, bound and chosen for one member holds for the others.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
-from tilewright.backends.protocol import Backend
+from tilewright.backends.protocol import Backend, Executable
+from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
-from tilewright.kernels.kernel import Launch
+from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.registry import FEW_ROWS
+from tilewright.kernels.repack import RepackConfig
 from tilewright.planner import tuned
 from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
-from tilewright.planner.choose import Choice, choose, standing_for
+from tilewright.planner.choose import Choice, Offers, standing_for
+from tilewright.planner.copies import REPACK, CopyingExecutable
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, B, Slot, out_allocator, with_out
+from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
 from tilewright.planner.tuned_table import Table
-from tilewright.problem import Problem
+from tilewright.problem import Problem, operand_names
 
 MOST = 256
 """The most families that are kept."""
 
 MOST_CHOICES = 4096
 """The most choices, and the most launches, of a family that are kept."""
+
+_WITHOUT_ROWS = ("b", SCALES[1])
+"""The operands that have no rows of the result, even if they have as many rows as it."""
 
 
 class Member(NamedTuple):
@@ -54,7 +61,7 @@ class Member(NamedTuple):
                 rows = shape[0] if len(shape) == 2 else 0
                 if rows < 2:
                     return None
-            if position != B:
+            if call.names[position] not in _WITHOUT_ROWS:
                 if len(shape) == 2 and shape[0] == rows:
                     extents = (None, shape[1])
                 elif len(shape) != 1 or position == OUT:
@@ -67,14 +74,14 @@ class Member(NamedTuple):
 class _Known:
     """What is known of the choices of a family while the tuned tables are these.
 
-    measured: the numbers of rows that tables have entries for. holds: whether choices can be known at all. by_rows:
-    gives them for many rows, if only the model decides about their Configs.
+    measured: the numbers of rows that tables have entries for. choices: by what `choose` decides alike. offers: what is
+    chosen from, of few rows or columns (True) and of others.
     """
 
     def __init__(self, tables: tuple[Table, ...], measured: frozenset[int]):
-        self.tables, self.measured, self.holds = tables, measured, True
+        self.tables, self.measured = tables, measured
         self.choices: dict[tuple[int, int], Choice] = {}
-        self.by_rows: Callable[[int], Choice] | None = None
+        self.offers: dict[bool, Offers] = {}
 
 
 class Family:
@@ -89,6 +96,7 @@ class Family:
         made: Mapping[int, Choice] | None,
     ):
         self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
+        self._names = operand_names(problem.epilogue.expression)
         self._made = made
         self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], Launch] = {}
@@ -112,15 +120,20 @@ class Family:
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
-        backend, hardware = self._backend, self._backend.hardware
-        problem = self._problem._replace(m=member.rows)
+        backend, problem = self._backend, self._problem._replace(m=member.rows)
         choice = self._choice(problem)
         if choice is None:
             return None
-        launch = self._launch(choice, problem)
-        compiled = in_memory(launch.source, hardware.arch)
-        if compiled is None or not backend.has_loaded(compiled):
+        copied = choice.copied
+        loaded = self._loaded(choice.kernel, choice.config, copied.problem if copied.copies else problem)
+        if loaded is None:
             return None
+        launch, compiled, executable = loaded
+        if copied.repacking is not None:
+            repack = self._loaded(REPACK, RepackConfig(), copied.repacking)
+            if repack is None:
+                return None
+            executable = CopyingExecutable(copied, repack[-1], executable, backend, launch.exchanged)
         slots = [self._resized(slot, member) for slot in self._slots]
         arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
         if self._allocates:
@@ -130,7 +143,7 @@ class Family:
         plan = Plan(
             Binding(problem, launch.exchanged),
             backend,
-            Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments)),
+            Prepared(choice, compiled, executable),
             slots,
             arrays,
             pointers,
@@ -147,48 +160,53 @@ class Family:
     def _choice(self, problem: Problem) -> Choice | None:
         """The choice for a problem; None if it cannot be known from that for other rows.
 
-        The choice of a kernel that reads the operands where they are is the same for all m that `standing_for` gives
-        one number, unless columns are few, or an entry of a tuned table is for m alone. Copies, and what they take in
-        comparison with another kernel, are others for each m.
+        It is the same for all m that `standing_for` gives one number, unless columns are few, or an entry of a tuned
+        table is for m alone. Only copies have the size of m.
         """
         if self._made is not None:
-            made = self._made.get(problem.m)
-            return made if made and not made.copied.copies else None
+            return self._made.get(problem.m)
         hardware = self._backend.hardware
         tables = tuned.tables(hardware)
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        if not known.holds:
-            return None
         m = problem.m
         measured = m in known.measured
         key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
         if (choice := known.choices.get(key)) is not None:
-            return choice
-        if known.by_rows is not None and m > FEW_ROWS:
-            choice = known.by_rows(m)
-        else:
-            choice = choose(problem, hardware)
-            if choice.compared or choice.copied.copies:
-                known.holds = bool(known.measured)
-                return None
-            if m > FEW_ROWS and problem.n > FEW_ROWS and not known.measured:
-                known.by_rows = choice.by_rows(hardware)
+            return choice.resized(problem, hardware)
+        few = min(m, problem.n) <= FEW_ROWS
+        offers = known.offers.get(few)
+        if offers is None:
+            offers = known.offers[few] = Offers.of(problem, hardware)
+        resized = offers.resized(problem)
+        if resized is None:
+            return None
         if len(known.choices) >= MOST_CHOICES:
             known.choices.clear()
-        known.choices[key] = choice
+        known.choices[key] = choice = resized.choice(problem, hardware)
         return choice
 
-    def _launch(self, choice: Choice, problem: Problem) -> Launch:
-        """The launch of a choice.
+    def _loaded(
+        self, kernel: Kernel, config: Any, problem: Problem
+    ) -> tuple[Launch, CompiledKernel, Executable] | None:
+        """A launch that is ready; None if its kernel is not compiled and loaded."""
+        backend = self._backend
+        launch = self._launch(kernel, config, problem)
+        compiled = in_memory(launch.source, backend.hardware.arch)
+        if compiled is None or not backend.has_loaded(compiled):
+            return None
+        return launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
-        The features of problems are the same for all m with the same remainder by 8, unless rows are few.
+    def _launch(self, kernel: Kernel, config: Any, problem: Problem) -> Launch:
+        """The launch of a kernel with a Config.
+
+        The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         few = min(problem.m, problem.n) <= FEW_ROWS
-        key = choice.kernel.name, choice.config, problem.m if few else problem.m % 8
+        key = kernel.name, config, problem.m if few else problem.m & -problem.m & 7
         like = self._launches.get(key)
-        launch = choice.kernel.assemble(choice.config, problem, self._backend.hardware, like)
+        launch = kernel.assemble(config, problem, self._backend.hardware, like)
         if like is None:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()
@@ -198,7 +216,7 @@ class Family:
     def _resized(self, slot: Slot, member: Member) -> Slot:
         """The slot of a member's array: as the family's, but for the rows."""
         position, signature, alignment, shape, strides, dtype = slot
-        if position != B and len(shape) == 2:
+        if self._names[position] not in _WITHOUT_ROWS and len(shape) == 2 and shape[0] == self._problem.m:
             shape = (member.rows, shape[1])
         return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
 

@@ -80,7 +80,7 @@ def test_clusters_of_a_whole_gpc_need_whole_gpcs():
 
 
 def test_chips_without_clusters_say_so():
-    for name in ("A100", "H20"):
+    for name in ("A100", "B200"):
         with pytest.raises(ArgumentValueError, match="has no clusters, or unknown GPCs"):
             CHIPS[name].clusters(2)
 
@@ -124,8 +124,23 @@ def test_the_command_prints_what_the_chip_says():
     done = CliRunner().invoke(app, ["model", "hardware", "H20", "--json"])
     (record,) = json.loads(done.stdout)["chips"]
     assert record["remark"] == CHIPS["H20"].remark
-    assert record["clusters"] == {}
+    assert record["clusters"]["2"] == [39, 39]
     assert {rate["operands"]: rate["tflops"] for rate in record["rates"]}["bf16"] == pytest.approx(148, rel=0.001)
     done = CliRunner().invoke(app, ["model", "hardware", "Voodoo2", "--json"])
     assert done.exit_code == 2
     assert json.loads(done.stdout)["error"].startswith("CHIP='Voodoo2' is unknown")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("A100", "none: they came with Hopper"),
+        ("H20", "in 5 to 8 GPCs of up to 18"),
+        ("H200", "of 4 CTAs   29 to 32"),
+        ("B200", "not known: its GPCs are not published; programs may count on clusters of up to 8 CTAs"),
+        ("B200", "-: not published by any of the sources below"),
+        ("B200", "180 GB"),
+    ],
+)
+def test_what_is_not_published_is_said(name, said):
+    assert said in CliRunner().invoke(app, ["model", "hardware", name]).stdout

@@ -244,3 +244,31 @@ def test_the_command_says_what_does_not_fit():
     many = said("deepseek-v3", "--phase", "decode", "--dtype", "fp8")
     assert re.search(r"both on 5 GPUs +[\d.]+ of 141 GB each\n", many)
     assert "one H200 does not hold them, and 5 do: the times are those of one with enough memory" in many
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--chip", "B200"), "B200 multiplies bf16 best by tcgen05, but no kernel here uses it"),
+        (("--chip", "V100", "--dtype", "fp16"), "V100 is sm_70, and tilewright's kernels need sm_80"),
+        (("--dtype", "tf32"), "no kernel that multiplies tf32; it has some for bf16, fp16, fp32, fp8, int8"),
+        (("--weight-bits", "4"), "--weight-bits gives them another"),
+        (("--chip", "RTX-4090", "--dtype", "fp8"), "no kernel takes 2048x12288x4096 fp8_e4m3 nt -> bf16 on RTX-4090"),
+    ],
+)
+def test_what_is_not_predicted_is_explained(words, said):
+    last = CliRunner().invoke(app, ["model", "llm", "llama-2-7b", *words]).stdout.splitlines()[-1]
+    assert last.startswith("nothing is predicted: ")
+    assert said in last
+
+
+@pytest.mark.parametrize("words", [("--dtype", "fp8"), ("--dtype", "fp8_e4m3"), ("--dtype", "int8", "--chip", "A100")])
+def test_bytes_are_predicted_to_be_quicker(words):
+    def pass_of(*words):
+        return json.loads(CliRunner().invoke(app, ["model", "llm", "llama-2-7b", "--json", *words]).stdout)
+
+    bf16, smaller = pass_of(*words[2:]), pass_of(*words)
+    assert smaller["least_seconds"] < smaller["predicted_seconds"] < 0.7 * bf16["predicted_seconds"]
+    assert smaller["not_predicted"] is None
+    qkv = smaller["products"][0]
+    assert qkv["bytes"] == 12288 * 4096 + 2048 * 4096 + 2 * 2048 * 12288

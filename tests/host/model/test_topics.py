@@ -81,6 +81,14 @@ def test_an_unknown_chip_is_refused(name):
     assert "H200" in message
 
 
+def test_a_gpu_has_one_name_in_all_commands():
+    """`model` knows more GPUs than those that kernels are planned for, and says so of them all by either name."""
+    for option in ("--chip", "--gpu"):
+        assert json.loads(invoke("waves", 115, 1, "--tile", "1,1", option, "H100-PCIe", "--json").stdout)["count"] == 2
+        found = CliRunner().invoke(app, ["explain", "64", "64", "64", option, "H20", "--json"])
+        assert json.loads(found.stdout)["gpu"] == "H20"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_negative_numbers_are_refused_with_one_error(name):
     words = [word for word in examples(name)[0] if word != "--json"]
@@ -124,8 +132,11 @@ def test_a_pair_that_is_none_is_refused():
         (("hardware", "H200", "--plot", "a.gif"), "has a suffix that is not drawn: use .png, .svg or .pdf"),
         (("swizzle", "--bms", "9,9,9"), "--bms=9,9,9 repeats after 134,217,728 bytes"),
         (("tiling", 512, 512, 512, "--chip", "V100"), "--chip=V100 is sm_70, and tilewright's kernels need sm_80"),
-        (("roofline", 512, 512, 512, "--chip", "B200", "--kernel", "mma"), "mma multiplies by mma, whose rate"),
+        (("roofline", 512, 512, 512, "--chip", "B200", "--kernel", "mma"), "mma multiplies bf16 by mma, whose rate"),
         (("tiling", 512, 512, 512, "--chip", "B200", "--dtype", "bf16"), "use another --chip, --dtype or --layout"),
+        (("tiling", 512, 512, 512, "--chip", "V100"), "later GPU, or --kernel volta_mma, which shows its tensor cores"),
+        (("tiling", 64, 64, 64, "--chip", "A100", "--dtype", "fp8_e4m3"), "mma needs tensor cores for fp8, sm_89 or"),
+        (("roofline", 64, 64, 64, "--chip", "B200", "--dtype", "int8"), "mma multiplies int8 by mma, whose rate there"),
         (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "A100 is sm_80; use --kernel mma, simt"),
         (("tensor-map", 512, 512, 512, "--kernel", "mma"), "does not use TMA, so it has no tensor maps: use"),
         (("wgmma", "--chip", "B200"), "--chip=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
@@ -159,6 +170,50 @@ def test_a_product_is_cut_by_the_first_kernel_of_the_planner_that_takes_it(chip,
         assert json.loads(invoke(topic, 512, 512, 512, "--chip", chip, "--json").stdout)["kernel"] == kernel
 
 
+@pytest.mark.parametrize(
+    ("chip", "dtype", "kernel", "out", "tflops"),
+    [
+        ("H200", "fp8_e4m3", "wgmma", "bf16", 1978.9),
+        ("H200", "fp8_e5m2", "wgmma", "bf16", 1978.9),
+        ("H200", "int8", "wgmma", "int32", 1978.9),
+        ("A100", "int8", "mma", "int32", 624),
+        ("RTX-4090", "int8", "mma", "int32", 660.6),
+    ],
+)
+def test_products_of_bytes_are_cut(chip, dtype, kernel, out, tflops):
+    words = (512, 512, 512, "--chip", chip, "--dtype", dtype, "--json")
+    record = json.loads(invoke("roofline", *words).stdout)
+    assert (record["kernel"], record["dtype"], record["out_dtype"]) == (kernel, dtype, out)
+    assert record["roofs"][0]["peak"] / 1e12 == pytest.approx(tflops, rel=0.001)
+    gmem = json.loads(invoke("tiling", *words).stdout)["levels"][0]
+    assert gmem["read_bytes"] == 2 * 512 * 512
+    assert gmem["written_bytes"] == 512 * 512 * {"bf16": 2, "int32": 4}[out]
+
+
+def test_fp8_takes_half_the_clocks_of_bf16():
+    words = (
+        "timeline",
+        256,
+        256,
+        2048,
+        "--kernel",
+        "wgmma",
+        "--config",
+        "tile_m=128,tile_n=128,split_k=1,stages=3",
+        "--json",
+        "--dtype",
+    )
+    halves = [json.loads(invoke(*words, dtype).stdout)["tensor_clocks"] for dtype in ("bf16", "fp8_e4m3", "int8")]
+    assert halves[0] == 2 * halves[1] == 2 * halves[2] > 0
+
+
+def test_a_volta_has_the_roofline_of_its_own_rung():
+    words = ("roofline", 4096, 4096, 4096, "--chip", "V100", "--kernel", "volta_mma", "--json")
+    record = json.loads(invoke(*words).stdout)
+    assert (record["chip"], record["kernel"], record["limit"]) == ("V100", "volta_mma", "the units")
+    assert record["allowed"] / 1e12 == pytest.approx(125.3, abs=0.1)
+
+
 def test_a_kernel_that_is_not_for_the_best_unit_is_explained():
     assert invoke("tiling", 512, 512, 512).stderr == ""
     assert invoke("tiling", 512, 512, 512, "--chip", "B200", "--dtype", "fp32").stderr == ""
@@ -184,6 +239,15 @@ def test_all_bits_of_an_offset_are_shown():
     rows = [row.split() for row in invoke("swizzle", "--offset", 99_999_999).stdout.splitlines()]
     shown = next(row[1] for row in rows if row[0] == "offset")
     assert int(shown.replace("_", ""), 2) == 99_999_999
+
+
+def test_what_does_not_depend_on_the_question_can_be_left_out():
+    assert "a tile in SMEM" in invoke("swizzle", 64).stdout
+    assert "a tile in SMEM" not in invoke("swizzle", 64, "--offset", 200).stdout
+    whole, values = (invoke("tensor-map", 512, 512, 512, *words).stdout for words in ((), ("--values",)))
+    assert "(1 to 256;" in whole
+    assert "(1 to 256;" not in values
+    assert [line.split()[0] for line in whole.splitlines()] == [line.split()[0] for line in values.splitlines()]
 
 
 def test_gaps_of_a_time_line_add_up():

@@ -1,6 +1,7 @@
 """A record of the microbenchmark beside the model."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -30,6 +31,18 @@ def test_the_table_shows_the_least_of_what_was_measured(tmp_path):
     one = json.loads(invoke("--record", path, "--n", "64", "--source", "registers", "--json").stdout)
     assert one["times"][0]["measured"] == 32.5
     assert "measured" in invoke("--record", path, "--n", "64").stdout
+
+
+def test_each_type_and_way_of_storage_has_a_column(tmp_path):
+    path = record(tmp_path)
+    rows = [row.split() for row in invoke("--record", path, "--by-kind").stdout.splitlines()]
+    assert rows[0] == ["n", "clocks", "bf16:K:K"]
+    assert ["64", "32", "33.25"] in rows
+    whole = str(Path(__file__).parents[3] / "results" / "wgmma_clocks_h200.json")
+    heading, *_, last = invoke("--record", whole, "--by-kind").stdout.splitlines()
+    assert heading.split()[2:] == ["bf16:K:K", "bf16:K:MN", "bf16:MN:K", "bf16:MN:MN", "e4m3:K:K"]
+    assert all(abs(float(clocks) - 128) < 0.06 for clocks in last.split()[1:])
+    assert "--by-kind is about measurements: give --record" in invoke("--by-kind", code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,15 @@
 """The options of `tilewright bench`: products, contenders, duration, and the place of the record."""
 
-import dataclasses
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilewright.cli.options import (
-    DTypeName,
+    ElementOptions,
     GateName,
     Json,
     Layout,
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
     from tilewright.measure.protocol import Protocol
 
 SELF_CHECK_SHAPE = "4096,4096,4096"
-DEFAULT_BASELINE = "cublas"
+DEFAULT_BASELINES = ("cublas", "torch")
+"""The contenders that ratios are to, the preferred one first; the other way around where elements are of 8 bits."""
 
 DataOption = Annotated[
     Data, typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A that is 2:4 sparse.")
@@ -55,14 +55,11 @@ class ProtocolName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeOptions:
+class ShapeOptions(ElementOptions):
     """The products to time."""
 
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="M,N,K instead of a suite; may be repeated.", show_default=False)
-    ] = None
-    dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; the suite's by default, or bf16.")
     ] = None
     layout: Annotated[
         Layout | None, typer.Option("--layout", help="How A and B are stored; the suite's by default, or nt.")
@@ -80,9 +77,12 @@ class ShapeOptions:
             raise ArgumentValueError(f"{given}: give one of them; suites are {', '.join(suites.names())}")
         typed = [Shape(*parse_shape(text, "--shape")) for text in texts]
         shapes = suites.load(suite, seed).shapes if suite else typed
-        for_all = (("dtype", self.dtype), ("layout", self.layout))
-        asked: dict[str, Any] = {name: option.value for name, option in for_all if option is not None}
-        return list(dict.fromkeys(dataclasses.replace(each, **asked) for each in shapes))
+        layout = None if self.layout is None else self.layout.value
+        return list(
+            dict.fromkeys(
+                replace(each, dtype=str(self.elements(each.elements)), layout=layout or each.layout) for each in shapes
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,10 @@ class ContenderOptions:
         list[str] | None,
         typer.Option(
             "--contender",
-            help="tilewright, tilewright:tuned, tilewright:invariant, tilewright:KERNEL, cublas, cublaslt, triton, "
-            "quack, read; may be repeated. With :serial behind tilewright or tilewright:KERNEL, launches do not "
-            "overlap. By default those that the suite names, mostly tilewright, cublas, triton; all peers for --shape.",
+            help="tilewright, tilewright:tuned, tilewright:invariant, tilewright:KERNEL, cublas, cublaslt, torch, "
+            "triton, quack, deepgemm, read; may be repeated. With :serial behind tilewright or tilewright:KERNEL, "
+            "launches do not overlap. By default those that the suite names, mostly tilewright, cublas, triton, for 8 "
+            "bits tilewright, torch, cublaslt; all peers for --shape.",
             show_default=False,
         ),
     ] = None
@@ -103,7 +104,7 @@ class ContenderOptions:
         str | None,
         typer.Option(
             "--baseline",
-            help="The contender that ratios are to; cublas by default, or the first contender if cublas takes no part.",
+            help="The contender that ratios are to; cublas by default, for 8 bits torch, else the first contender.",
             show_default=False,
         ),
     ] = None
@@ -132,18 +133,26 @@ class ContenderOptions:
         return "" if self.configs == "all" else self.configs
 
     def chosen(
-        self, suite: str | None, self_check: bool, epilogues: "Sequence[Contender]" = ()
+        self,
+        suite: str | None,
+        self_check: bool,
+        epilogues: "Sequence[Contender]" = (),
+        *,
+        plain: bool = True,
     ) -> "tuple[list[Contender], str]":
         """The contenders of these names, and the baseline of ratios; for the self-check, one contender twice.
 
         suite: names them, if no contender is given. epilogues: further ones, beside which the plain product is usual.
+        plain: whether no product has elements of 8 bits, which other peers multiply.
         """
         from tilewright.bench import suites
-        from tilewright.bench.contenders import OURS, PEERS, contenders_named, is_ours
+        from tilewright.bench.contenders import OURS, PEERS, PEERS_OF_8_BITS, contenders_named, is_ours
 
         names, baseline, configs = self.contender, self.baseline, self.configs
         if not self_check:
-            usual = suites.load(suite).contenders if suite else [OURS, *PEERS]
+            usual = (OURS, *(PEERS if plain else PEERS_OF_8_BITS))
+            if suite is not None:
+                usual = suites.load(suite).contenders or (suites.USUAL if plain else suites.USUAL_OF_8_BITS)
             chosen = [*contenders_named(names or ([OURS] if epilogues else usual)), *epilogues]
             known = [each.name for each in chosen]
             ours = [name for name in known if is_ours(name)]
@@ -153,7 +162,8 @@ class ContenderOptions:
                 )
             if baseline is not None and baseline not in known:
                 raise ArgumentValueError(f"--baseline={baseline} is not a contender: use {', '.join(known)}")
-            return chosen, baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in known else known[0])
+            preferred = DEFAULT_BASELINES if plain else reversed(DEFAULT_BASELINES)
+            return chosen, baseline or next((name for name in preferred if name in known), known[0])
         if baseline is not None:
             raise ArgumentValueError(
                 f"--self-check is against the contender itself, and --baseline={baseline}: leave one out"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tilewright.cli.model.common import Chip
-from tilewright.cli.options import LEAST_CAPABILITY, DTypeName, OwnLayoutOption
+from tilewright.cli.options import LEAST_CAPABILITY, FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -42,14 +42,17 @@ class Cut(NamedTuple):
     def title(self) -> str:
         """The product and the kernel in words."""
         extents = f"{self.problem.m} x {self.problem.n} x {self.problem.k}"
-        return f"{extents} in {self.problem.a.dtype.name} by {self.kernel.name}"
+        a, out = self.problem.a.dtype, self.problem.out.dtype
+        kinds = a.name if a is out else f"{a.name} to {out.name}"
+        return f"{extents} in {kinds} by {self.kernel.name}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         problem = self.problem
         return {
             "chip": self.chip.name, "kernel": self.kernel.name, "config": dataclasses.asdict(self.config),
-            "m": problem.m, "n": problem.n, "k": problem.k, "dtype": problem.a.dtype.name,
+            "m": problem.m, "n": problem.n, "k": problem.k,
+            "dtype": problem.a.dtype.name, "out_dtype": problem.out.dtype.name,
             "swapped": self.solved is not problem, "levels": [level.as_dict() for level in self.levels],
         }  # fmt: skip
 
@@ -73,7 +76,12 @@ class CutOptions:
         ),
     ] = None
     dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
+        FactorName | None,
+        typer.Option(
+            "--dtype",
+            help="Element type of A and B; the result has the usual one of such products. By default the first "
+            "that the kernel takes of bf16, fp16, fp32.",
+        ),
     ] = None
     layout: OwnLayoutOption = None
     chip: Chip = "H200"
@@ -87,23 +95,40 @@ class CutOptions:
         for name, extent in (("m", m), ("n", n), ("k", k)):
             natural(name, extent, 1, MOST_COUNTED)
         chip = chip_named(self.chip, "--chip")
-        kernel, problem = self._taken(chip.gpu, (m, n, k))
-        config = changed(kernel, kernel.best(problem, chip.gpu), self.config)
-        constants = kernel.check(config, problem, chip.gpu)
+        gpu = self._compiled_for(chip.gpu)
+        kernel, problem = self._taken(gpu, (m, n, k))
+        config = changed(kernel, kernel.best(problem, gpu), self.config)
+        constants = kernel.check(config, problem, gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
         return Cut(chip, kernel, config, constants, problem, solved, blocking, found)
+
+    def _compiled_for(self, gpu: "Hardware") -> "Hardware":
+        """The GPU with an architecture that kernels have: an older one gets the oldest, for a rung that shows it.
+
+        Raises an ArgumentValueError for an older one and another kernel.
+        """
+        if gpu.capability >= LEAST_CAPABILITY:
+            return gpu
+        from tilewright.kernels.ladder.kernel import LadderKernel
+        from tilewright.kernels.registry import EVERY_KERNEL
+
+        shown = [
+            name for name, each in EVERY_KERNEL.items() if isinstance(each, LadderKernel) and each.shows == gpu.arch
+        ]
+        if self.kernel not in shown:
+            remedy = "".join(f", or --kernel {name}, which shows its tensor cores" for name in shown)
+            raise ArgumentValueError(
+                f"--chip={gpu.name} is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}: use A100 or a "
+                f"later GPU{remedy}"
+            )
+        return gpu._replace(arch=f"sm_{LEAST_CAPABILITY}")
 
     def _taken(self, gpu: "Hardware", shape: tuple[int, int, int]) -> "tuple[Kernel, Problem]":
         """The kernel that is named, or the first of the planner's that takes the product; and the product."""
         from tilewright.checking.product import NotTaken, first_accepted
         from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
 
-        if gpu.capability < LEAST_CAPABILITY:
-            raise ArgumentValueError(
-                f"--chip={gpu.name} is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}: use A100 or a "
-                "later GPU"
-            )
         dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
         refusals: dict[str, str] = {}
 
@@ -113,9 +138,11 @@ class CutOptions:
             except NotTaken as error:
                 refusals[kernel.name] = error.refusal
                 return None
-            if any(unit == kernel.unit for unit, _, _ in gpu.rates):
+            kind = found.a.dtype
+            of_kind = kernel.unit_of(kind)
+            if any((unit, each) == (of_kind, kind) for unit, each, _ in gpu.rates):
                 return found
-            refusals[kernel.name] = f"{kernel.name} multiplies by {kernel.unit}, whose rate there is unknown"
+            refusals[kernel.name] = f"{kernel.name} multiplies {kind} by {of_kind}, whose rate there is unknown"
             return None
 
         named = () if self.kernel is None else (kernel_named(self.kernel, "--kernel"),)
@@ -124,10 +151,10 @@ class CutOptions:
                 if not named:
                     _note(gpu, dtype or "bf16", kernel, problem, refusals)
                 return kernel, problem
+        reason = "; ".join(refusals.values())
         others = [name for name, kernel in EVERY_KERNEL.items() if problem_of(kernel) is not None]
         who = f"--kernel={self.kernel} does not take" if named else "no kernel of the planner takes"
         remedy = f"--kernel {', '.join(others)}" if others else "another --chip, --dtype or --layout"
-        reason = next(iter(refusals.values()))
         raise ArgumentValueError(f"{who} this product on {gpu.name}: {reason}; use {remedy}")
 
 
@@ -137,9 +164,9 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
     from tilewright.kernels.registry import KERNELS
 
     best = gpu.peak_unit(parse(wanted, "--dtype"))
-    if kernel.unit == best:
+    if kernel.unit_of(problem.a.dtype) == best:
         return
-    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit == best]
+    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit_of(problem.a.dtype) == best]
     reason = "; ".join(reasons) or "no kernel here uses it"
     what = f"{kernel.name} is taken, in {problem.a.dtype}"
     typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)

@@ -8,12 +8,14 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions
-from tilewright.cli.options import Json
+from tilewright.cli.options import LEAST_CAPABILITY, Json
 from tilewright.cli.output import columns, compact, console, number, print_json, table
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tilewright.dtypes import DType
     from tilewright.hardware import Hardware
     from tilewright.model.llm.products import Product
 
@@ -40,7 +42,7 @@ def llm(
         int | None,
         typer.Option("--context", help="Tokens that each sequence already has.", show_default="0, or 2048 in decode"),
     ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="What is multiplied: bf16, fp8...")] = "bf16",
+    dtype: Annotated[str, typer.Option("--dtype", help="What is multiplied: bf16, fp8, int8...")] = "bf16",
     weight_bits: Annotated[
         float | None,
         typer.Option(
@@ -51,8 +53,8 @@ def llm(
 ) -> None:
     """The products of a language model: operations, bytes, what bounds each, and its time in a layer and for a token.
 
-    The least time is that at the chip's speed of light. The predicted one is the planner's, for bf16 on GPUs that it
-    knows.
+    The least time is that at the chip's speed of light. The predicted one is the planner's; where there is none, the
+    last line says why.
 
     \b
     Examples:
@@ -76,10 +78,18 @@ def llm(
     gemms = products(found_model, count)
     beside = attention(found_model, count, before, phase.value)
     whole = least_pass(gemms, beside, found_chip, count, dtype, weight_bits)
-    predictable = dtype == "bf16" and weight_bits is None
-    predictions = [_predicted(each, found_chip.gpu) if predictable else None for each in gemms]
+    multiplied = found_chip.rate(dtype).operands
+    unknown = _unpredicted(found_chip.gpu, multiplied, weight_bits)
+    predictions: list[float | None] = [None] * len(gemms)
+    if unknown is None:
+        try:
+            predictions = [_predicted(each, multiplied, found_chip.gpu) for each in gemms]
+        except TilewrightError as error:
+            unknown = str(error)
+    if unknown is None and None in predictions:
+        unknown = f"the model has no time for the kernel of {gemms[predictions.index(None)].name}"
     sequences, each_tokens = (count, before + 1) if decoding else (1, before + count)
-    weight_bytes = BYTES[dtype] if weight_bits is None else weight_bits / 8
+    weight_bytes = BYTES[multiplied] if weight_bits is None else weight_bits / 8
     held = memory(found_model, found_chip, sequences, each_tokens, weight_bytes)
     record: dict[str, Any] = {
         "model": found_model.name, "phase": phase.value, "tokens": count, "context": before, "chip": found_chip.name,
@@ -99,25 +109,14 @@ def llm(
         predicted += whole.attention.seconds
     record |= {
         "attention": {"flops": beside.flops, "bytes": beside.nbytes, "least_seconds": whole.attention.seconds},
-        "least_seconds": whole.seconds, "predicted_seconds": predicted, "gemm_share": whole.gemm_share,
-        "gain_of_doubling_gemms": amdahl(whole.gemm_share, 2),
+        "least_seconds": whole.seconds, "predicted_seconds": predicted, "not_predicted": unknown,
+        "gemm_share": whole.gemm_share, "gain_of_doubling_gemms": amdahl(whole.gemm_share, 2),
     }  # fmt: skip
 
     def show() -> None:
         head = (
-            "in a layer",
-            "m",
-            "n",
-            "k",
-            "times",
-            "FLOP",
-            "bytes",
-            "FLOP/B",
-            "bound",
-            "least us",
-            "predicted",
-            "layers",
-        )
+            "in a layer", "m", "n", "k", "times", "FLOP", "bytes", "FLOP/B", "bound", "least us", "predicted", "layers"
+        )  # fmt: skip
         cells: list[tuple[str, ...]] = [head]
         for product, work, seconds in zip(gemms, whole.gemms, predictions, strict=True):
             sizes = map(number, (product.m, product.n, product.k, product.copies))
@@ -152,6 +151,8 @@ def llm(
                 "enough memory"
             )
             console().print(remark, markup=False)
+        if unknown:
+            console().print(f"nothing is predicted: {unknown}", markup=False)
 
     def draw() -> "Figure":
         from tilewright.plots.language import intensities
@@ -166,28 +167,52 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _predicted(product: "Product", gpu: "Hardware") -> float | None:
-    """The seconds that the planner's model gives all copies of a product, as one launch; None if it cannot."""
+def _unpredicted(gpu: "Hardware", multiplied: str, weight_bits: float | None) -> str | None:
+    """Why the planner's model says nothing of such products; None if it does."""
+    from tilewright.kernels.registry import KERNELS
+
+    if weight_bits is not None:
+        return "the planner's model knows weights of the type that is multiplied, and --weight-bits gives them another"
+    if multiplied not in _kinds():
+        return f"tilewright has no kernel that multiplies {multiplied}; it has some for {', '.join(_kinds())}"
+    if gpu.capability < LEAST_CAPABILITY:
+        return f"{gpu.name} is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}"
+    unit = gpu.peak_unit(_kinds()[multiplied])
+    if unit not in {kernel.unit for kernel in KERNELS.values()}:
+        return f"{gpu.name} multiplies {multiplied} best by {unit}, but no kernel here uses it"
+    return None
+
+
+def _kinds() -> "dict[str, DType]":
+    """The types that kernels multiply, by the names that chips have for them."""
+    from tilewright.dtypes import PRODUCTS
+
+    kinds: dict[str, DType] = {}
+    for a, b in PRODUCTS:
+        if a is b:
+            kinds.setdefault(a.name.partition("_")[0], a)
+    return kinds
+
+
+def _predicted(product: "Product", multiplied: str, gpu: "Hardware") -> float | None:
+    """The seconds that the planner's model gives all copies of a product, as one launch; None if it does not know.
+
+    Raises a TilewrightError if no kernel takes it.
+    """
     from tilewright.dtypes import bf16
-    from tilewright.errors import TilewrightError
-    from tilewright.hardware import GPUS
     from tilewright.planner.choose import choose
     from tilewright.problem import Matrix, Problem
 
-    if gpu.name not in GPUS:
-        return None
     m, n, k, copies = ceil(product.m), product.n, product.k, max(1, round(product.copies))
-    batch = (copies,) if copies > 1 else ()
+    batch, dtype = (copies,) if copies > 1 else (), _kinds()[multiplied]
 
-    def matrix(rows: int, columns: int, *, transposed: bool = False) -> Matrix:
+    def matrix(dtype: "DType", rows: int, columns: int, *, transposed: bool = False) -> Matrix:
         strides = (1, rows) if transposed else (columns, 1)
-        return Matrix(bf16, *strides, (rows * columns,) * len(batch))
+        return Matrix(dtype, *strides, (rows * columns,) * len(batch))
 
-    problem = Problem(m, n, k, matrix(m, k), matrix(k, n, transposed=True), matrix(m, n), batch)
-    try:
-        seconds = choose(problem, gpu, measured=False).seconds(gpu, power="settled")
-    except TilewrightError:
-        return None
+    out = matrix(bf16 if dtype.nbytes == 1 else dtype, m, n)
+    problem = Problem(m, n, k, matrix(dtype, m, k), matrix(dtype, k, n, transposed=True), out, batch)
+    seconds = choose(problem, gpu, measured=False).seconds(gpu, power="settled")
     return seconds if isfinite(seconds) else None
 
 

@@ -70,7 +70,7 @@ def _show(chip: "Chip") -> None:
     clocks = (
         f"{number(gpu.tensor_clock / 1e6)} MHz of tensor cores, {number(gpu.cuda_core_clock / 1e6)} MHz of CUDA cores"
     )
-    gpcs = f", in {' or '.join(map(str, chip.gpcs))} GPCs of up to {chip.gpc_sms}" if chip.gpcs else ""
+    gpcs = f", in {_span(chip.gpcs[0], chip.gpcs[-1])} GPCs of up to {chip.gpc_sms}" if chip.gpcs else ""
     table("", {
         chip.name: f"{generation.name}, {gpu.arch}, {chip.watts:,} W",
         "SMs": f"{gpu.sm_count}{gpcs}",
@@ -88,19 +88,16 @@ def _show(chip: "Chip") -> None:
     ]
     columns(rows, indent=2, gap=2, headings=1)
     console().print("\nmemory: of all SMs; clocks until a load's value is there", style="italic")
-    rows = [["", "KiB", "TB/s", "clocks"]]
+    rows = [["", "capacity", "TB/s", "clocks"]]
     for level in chip.levels:
-        rate = number(level.bytes_per_second / 1e12, 3)
-        rows.append([level.name, f"{level.bytes / 1024:,.0f}", rate, str(level.latency or "-")])
+        rate, clocks = number(level.bytes_per_second / 1e12, 3), "-" if level.latency is None else str(level.latency)
+        rows.append([level.name, _capacity(level.bytes), rate, "" if level.name == "registers" else clocks])
     if chip.latencies and chip.latencies.dsmem:
         rows.append(["SMEM of another SM", "", "", str(chip.latencies.dsmem)])
     columns(rows, indent=2, gap=2, headings=1)
-    found = chip.as_dict()["clusters"]
-    if found:
-        table("\nclusters at once, one CTA an SM", {
-            f"of {ctas} CTAs": f"{least}" if least == most else f"{least} to {most}"
-            for ctas, (least, most) in found.items()
-        })  # fmt: skip
+    if chip.latencies is None:
+        console().print("  -: not published by any of the sources below")
+    _show_clusters(chip)
     for title, lines in (
         ("new in this generation", generation.brought),
         ("sources", [f"{name}: {SOURCES[name]}" for name in chip.sources]),
@@ -110,3 +107,24 @@ def _show(chip: "Chip") -> None:
             console().print(f"\n{title}", style="italic")
             for line in lines:
                 paragraph(line, 2)
+
+
+def _show_clusters(chip: "Chip") -> None:
+    """How many clusters fit, or why that is not known."""
+    found, largest = chip.as_dict()["clusters"], chip.generation.largest_cluster
+    console().print("\nclusters at once, one CTA an SM", style="italic")
+    if found:
+        table("", {f"of {ctas} CTAs": _span(least, most) for ctas, (least, most) in found.items()})
+    elif largest > 1:
+        paragraph(f"not known: its GPCs are not published; programs may count on clusters of up to {largest} CTAs", 2)
+    else:
+        paragraph("none: they came with Hopper", 2)
+
+
+def _span(least: int, most: int) -> str:
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _capacity(count: int) -> str:
+    """Bytes as data sheets give them: memory beside the chip in GB, and what is on the chip in MiB."""
+    return f"{count / 1e9:.0f} GB" if count % 10**9 == 0 else f"{number(count / (1 << 20), 3)} MiB"

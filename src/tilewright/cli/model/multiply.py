@@ -9,6 +9,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
 from tilewright.cli.output import columns, number, table
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,9 @@ def wgmma(
         SourceName.smem
     ),
     record: Record = None,
+    by_kind: Annotated[
+        bool, typer.Option("--by-kind", help="With --record, show each type and each way in which A and B are stored.")
+    ] = False,
     chip: Chip = "H200",
 ) -> None:
     """How many clocks a wgmma takes, and whether it multiplies or waits for shared memory.
@@ -39,6 +43,8 @@ def wgmma(
       tilewright model wgmma --chip H800
       tilewright model wgmma --source registers --json
       tilewright model wgmma --chip H100 --plot wgmma.svg
+
+    Measured clocks are those of bf16 stored along k. With --by-kind, bf16:K:MN has A stored along k and B along n.
     """
     from tilewright.hardware import WGMMA_N
     from tilewright.model.chips import chip_named
@@ -46,17 +52,36 @@ def wgmma(
 
     gpu = chip_named(chip, "--chip").gpu
     measured: dict[int, float] = dict(MEASURED.get(gpu.name, {})) if source == SourceName.smem else {}
+    kinds: dict[str, dict[int, float]] = {}
     if record is not None:
-        measured = _recorded(record, gpu.name, source)
+        kinds = _recorded(record, gpu.name, source)
+        measured = kinds.get("bf16:K:K" if source == SourceName.smem else "bf16:registers:K", {})
+    elif by_kind:
+        raise ArgumentValueError(
+            "--by-kind is about measurements: give --record, too, such as results/wgmma_clocks_h200.json"
+        )
     times = [wgmma_time(gpu, each, source.value) for each in (WGMMA_N if n is None else [n])]
     least = least_full_n(gpu, source.value)
     place = "SMEM" if source == SourceName.smem else "registers"
     found = {
         "chip": gpu.name, "least_full_n": least,
-        "times": [{**time.as_dict(), "measured": measured.get(time.n)} for time in times],
+        "times": [
+            {
+                **time.as_dict(), "measured": measured.get(time.n),
+                "by_kind": {kind: clocks[time.n] for kind, clocks in kinds.items() if time.n in clocks},
+            }
+            for time in times
+        ],
     }  # fmt: skip
 
     def show() -> None:
+        if by_kind:
+            rows_of_kinds = [("n", "clocks", *kinds)]
+            for time in times:
+                clocks = (number(known[time.n]) if time.n in known else "" for known in kinds.values())
+                rows_of_kinds.append((str(time.n), f"{time.clocks:g}", *clocks))
+            columns(rows_of_kinds, gap=3, headings=1)
+            return
         if n is not None:
             (time,) = times
             rows: dict[str, object] = {
@@ -86,14 +111,15 @@ def wgmma(
     output.show(found, show, draw)
 
 
-def _recorded(path: Path, chip: str, source: SourceName) -> dict[int, float]:
-    """The clocks by n of bf16 stored along k, by as many warpgroups as took least; raises an ArgumentValueError."""
-    kind = "bf16:K:K" if source == SourceName.smem else "bf16:registers:K"
-    clocks: dict[int, float] = {}
+def _recorded(path: Path, chip: str, source: SourceName) -> dict[str, dict[int, float]]:
+    """The clocks by kind and n, with A in one place, of as many warpgroups as took least; an ArgumentValueError."""
+    found: dict[str, dict[int, float]] = {}
     for case in recorded(path, "wgmma", chip)["cases"]:
-        if case["kind"] == kind and case["median"] is not None:
+        in_registers = ":registers:" in case["kind"]
+        if in_registers == (source == SourceName.registers) and case["median"] is not None:
+            clocks = found.setdefault(case["kind"], {})
             clocks[case["n"]] = min(case["median"], clocks.get(case["n"], case["median"]))
-    return clocks
+    return found
 
 
 ROWS = (8, 16, 24, 32, 40, 48, 56, 64)

@@ -13,7 +13,8 @@
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
-// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points.
+// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points; or
+// its type Blocks, of scales that change along k, which a main loop reads.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
@@ -104,11 +105,21 @@ struct ScaledSum {
   }
 };
 
+// The scales of A for each row and 128 of k, and those of B for so many columns and 128 of k.
+// pairs: those of columns 2i and 2i + 1 can be read at once.
+template <int columns_of_b, bool pairs_of_b>
+struct BlockScales {
+  static constexpr int columns = columns_of_b;
+  static constexpr bool pairs = pairs_of_b;
+  static __device__ constexpr int count() { return 2; }
+};
+
 // What an expression has unless it says otherwise: no scales and no further outputs. sums_columns:
 // its last output is the workspace of group_sums.cuh.
 struct ExpressionDefaults {
   using Scales = OperandRows<>;
   using Zero = NoMatrix;
+  using Blocks = NoMatrix;
   using Sums = NoMatrix;
   using Maximum = NoMaximum;
   static constexpr bool sums_columns = false;
@@ -116,7 +127,8 @@ struct ExpressionDefaults {
 
 // The number of scales and zero points, that of all operands, and that of operands and outputs.
 template <class Expression>
-constexpr int hidden_of = Expression::Scales::count() + Expression::Zero::count();
+constexpr int hidden_of =
+    Expression::Scales::count() + Expression::Zero::count() + Expression::Blocks::count();
 
 template <class Expression>
 constexpr int operands_of = hidden_of<Expression> + Expression::Operands::count();
@@ -266,6 +278,10 @@ class ExpressionRow {
 // Whether rows of A have zero points, so that the main loop also sums the columns of B.
 template <class Config>
 concept HasZero = requires { requires Config::Expression::Zero::count() == 1; };
+
+// Whether scales change along k, so that the main loop scales the products of each 128.
+template <class Config>
+concept HasBlockScales = requires { requires Config::Expression::Blocks::count() == 2; };
 
 struct NoTotals {
   __device__ __forceinline__ explicit NoTotals(const GemmParameters&) {}

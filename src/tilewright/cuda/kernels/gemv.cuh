@@ -20,79 +20,16 @@
 #include "epilogue/epilogue.cuh"
 #include "layout/raster.cuh"
 #include "mainloop/gemv_operands.cuh"
+#include "mainloop/gemv_sums.cuh"
 #include "parameters.cuh"
 #include "ptx/cluster.cuh"
 #include "ptx/grid_dependency.cuh"
-#include "ptx/mma.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/st_cluster.cuh"
 #include "scheduler/cluster_place.cuh"
 #include "types.cuh"
 
 namespace tilewright {
-
-// The sums of a warp as mma.sync leaves them.
-template <class Config>
-struct WarpSums {
-  using X = Activations<Config>;
-  using W = Weights<Config>;
-  float d[W::blocks][X::tiles][4] = {};
-
-  __device__ __forceinline__ void add(const typename W::Words& words, const typename X::Words& x) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-#pragma unroll
-      for (int block = 0; block < W::blocks; ++block) {
-        uint32_t a[4];
-        W::fragment(a, words, block, half);
-#pragma unroll
-        for (int i = 0; i < X::tiles; ++i) {
-          mma_m16n8k16<typename Config::Input>(d[block][i], a, x[i][half * 2], x[i][half * 2 + 1]);
-        }
-      }
-    }
-  }
-
-  // The sum over the parts of k of a weight's eight rows and two of an activation's columns: the
-  // products of equal parts are spread over the lanes of both.
-  static __device__ __forceinline__ float over_parts(float first, float second) {
-    constexpr int parts = Config::k_parts;
-    const int part = threadIdx.x % 32 / 4 % parts, column = threadIdx.x % 4 * 2;
-    float sum = column % parts == part ? first : (column + 1) % parts == part ? second : 0.0f;
-#pragma unroll
-    for (int lanes = 1; lanes < parts * 4; lanes *= 2) {
-      if (lanes < parts / 2 || lanes >= 4) sum += __shfl_xor_sync(0xFFFFFFFF, sum, lanes);
-    }
-    return sum;
-  }
-
-  // Puts the sums where `row` and `column` of the warp's tile in SMEM are.
-  template <int pitch>
-  __device__ __forceinline__ void put(float* tile) const {
-    constexpr int parts = Config::k_parts, rows = 8 / parts;
-    const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-#pragma unroll
-    for (int block = 0; block < W::blocks; ++block) {
-#pragma unroll
-      for (int i = 0; i < X::tiles; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float first = d[block][i][half * 2], second = d[block][i][half * 2 + 1];
-          float* const column = tile + W::column_of(block, half);
-          if constexpr (parts == 1) {
-            column[(i * rows + t * 2) * pitch] = first;
-            column[(i * rows + t * 2 + 1) * pitch] = second;
-          } else {
-            const float sum = over_parts(first, second);
-            if (g % parts == 0 && t * 2 % parts == 0) {
-              column[(i * rows + t * 2 / parts) * pitch] = sum;
-            }
-          }
-        }
-      }
-    }
-  }
-};
 
 // The sums of a tile: of the warps in SMEM, and of the CTAs of a cluster.
 template <class Config>
@@ -227,13 +164,13 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
     add_end(sums, activations, weights, steps - worker, parameters.k - left, left);
   }
   typename W::Words words[Config::in_flight];
-  typename X::Words fragments[Config::in_flight];
+  typename X::Words fragments[Config::reads_ahead ? Config::in_flight : 1];
   int unread = first;  // the next step whose loads are to be issued
 #pragma unroll
   for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
     if (unread < steps) {
       weights.load(words[slot]);
-      activations.load(fragments[slot]);
+      if constexpr (Config::reads_ahead) activations.load(fragments[slot]);
     }
   }
 
@@ -243,13 +180,15 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
 #pragma unroll
     for (int slot = 0; slot < Config::in_flight; ++slot, unread += Config::workers) {
       if (unread - ahead < steps) {
+        typename X::Words& x = fragments[Config::reads_ahead ? slot : 0];
+        if constexpr (!Config::reads_ahead) activations.load(x);
         weights.cut(words[slot]);
-        activations.cut(fragments[slot]);
-        sums.add(words[slot], fragments[slot]);
+        activations.cut(x);
+        sums.add(words[slot], x);
       }
       if (unread < steps) {
         weights.load(words[slot]);
-        activations.load(fragments[slot]);
+        if constexpr (Config::reads_ahead) activations.load(fragments[slot]);
       }
     }
   }

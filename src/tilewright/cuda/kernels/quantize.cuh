@@ -6,7 +6,8 @@
 // makes scales of them. A tile is 128 x 128, or has rows of x as a whole; where a scale is for more
 // than a tile, a launch ahead leaves the largest magnitudes in a workspace.
 //
-// Codes go through SMEM, from which both x's and those of x transposed are stored.
+// Codes of x are stored from registers: neighboring lanes have neighboring codes. Those of x
+// transposed go through SMEM, and so do x's where memory allows less than a lane's codes at once.
 //
 // A code is x * (1 / scale), two roundings in fp32, rounded to the nearest: within half a unit of
 // the code and 2^-22 of x / scale, and within half a unit if the scale is a power of two.
@@ -14,8 +15,7 @@
 #include "epilogue/code_scale.cuh"
 #include "epilogue/code_tile.cuh"
 #include "layout/piece.cuh"
-#include "mainloop/chunk_loads.cuh"
-#include "mainloop/magnitudes.cuh"
+#include "mainloop/kept_tile.cuh"
 #include "parameters.cuh"
 #include "ptx/grid_dependency.cuh"
 #include "ptx/narrow.cuh"
@@ -27,20 +27,17 @@ namespace tilewright {
 // Config names: Input; Codes; tile_m, tile_n, threads; source: a ScaleSource; measures: whether the
 // launch only leaves `maxima`; by_line: whether each row (and each column) has a scale, else the
 // tile or all of x; direct, transposed: which codes are written; load_bytes, direct_bytes,
-// transposed_bytes: of an access to GMEM; unit_stride: whether neighbors are neighbors in memory;
-// batched; power_of_two; saturate.
+// transposed_bytes: of an access to GMEM; power_of_two; saturate; and those of KeptTile.
 template <class Config>
-class QuantizeTile {
-  using Input = typename Config::Input;
-  using Magnitude = Magnitudes<Input>;
-  using Chunk = ChunkLoads<Input, Config::load_bytes>;
-  static constexpr int threads = Config::threads, warps = threads / 32;
-  static constexpr int tile_m = Config::tile_m, tile_n = Config::tile_n;
-  static constexpr int in_chunk = 16 / sizeof(Input), quads = in_chunk / 4;
-  static constexpr int across = tile_n / in_chunk;          // chunks of a row
-  static constexpr int chunks = tile_m * across / threads;  // of a thread
-  // Rows between those of a thread's chunks; 0: they share one row.
-  static constexpr int rows_apart = threads / across;
+class QuantizeTile : KeptTile<Config> {
+  using Base = KeptTile<Config>;
+  using Base::across, Base::batch, Base::chunks, Base::column_of, Base::first_column;
+  using Base::first_row, Base::forget_values, Base::in_chunk, Base::offset, Base::parameters;
+  using Base::row_of, Base::rows_apart, Base::threads, Base::tile_column, Base::tile_m;
+  using Base::tile_n, Base::tile_row, Base::value, Base::words;
+  using typename Base::Input;
+  using typename Base::Magnitude;
+  static constexpr int warps = threads / 32, quads = in_chunk / 4;
   static constexpr int own_rows = rows_apart ? chunks : 1;
   static constexpr int row_lanes = minimum(across, 32);
   static constexpr int row_warps = maximum(minimum(across, threads) / 32, 1);
@@ -48,10 +45,9 @@ class QuantizeTile {
   static constexpr bool of_rows = Config::by_line && Config::direct;
   static constexpr bool of_columns = Config::by_line && Config::transposed;
   static constexpr bool finds = Config::measures || source == ScaleSource::tile;
-  static_assert(chunks * threads == tile_m * across, "threads share the tile evenly");
-  static_assert(threads % across == 0 || (tile_m == 1 && across % threads == 0), "and so do rows");
-  static_assert(across % 32 == 0 || 32 % across == 0,
-                "a warp has whole rows, or a row whole warps");
+  // Each thread makes the one factor of the tile.
+  static constexpr bool one_factor = !Config::by_line || (tile_m == 1 && !Config::transposed);
+  static constexpr bool staged = Config::direct && Config::direct_bytes < 4 * quads;
   static_assert(!Config::transposed || 16 % rows_apart == 0, "a chunk's 16 rows are known");
 
   // What belongs to columns is in planes: of a chunk of 8, four in one and four in the other. Eight
@@ -59,7 +55,7 @@ class QuantizeTile {
   static constexpr int plane = tile_n / quads + (quads > 1 ? 16 : 0), planes = quads * plane;
 
   struct Storage {
-    uint8_t codes[Config::measures ? 16 : tile_m * tile_n];
+    uint8_t codes[!Config::measures && (staged || Config::transposed) ? tile_m * tile_n : 16];
     float row_maxima[finds && of_rows ? tile_m * row_warps : 1];
     alignas(16) float column_maxima[finds && of_columns ? warps * planes : 4];
     float warp_maxima[warps];
@@ -72,42 +68,10 @@ class QuantizeTile {
     return shared;
   }
 
-  const QuantizeParameters& parameters;
-  uint32_t words[chunks][4];         // of x
-  int batch, tile_row, tile_column;  // which tile this is
   float tile_factor;
 
-  static __device__ __forceinline__ int row_of(int i) {
-    return i * rows_apart + threadIdx.x / across;
-  }
-  static __device__ __forceinline__ int column_of(int i) {
-    return ((rows_apart ? 0 : i * threads) + threadIdx.x % across) * in_chunk;
-  }
   static __device__ __forceinline__ uint32_t in_planes(uint32_t column) {
     return column / in_chunk * 4 + column % 4 + column % in_chunk / 4 * plane;
-  }
-
-  __device__ __forceinline__ int first_row() const { return tile_row * tile_m; }
-  __device__ __forceinline__ int first_column() const { return tile_column * tile_n; }
-
-  // What was computed of x is computed anew from here on, so that registers keep x alone.
-  __device__ __forceinline__ void forget_values() {
-#pragma unroll
-    for (int i = 0; i < chunks; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(words[i][j]));
-    }
-  }
-
-  __device__ __forceinline__ float value(int i, int element) const {
-    constexpr int in_word = Magnitude::in_word;
-    return Magnitude::value(words[i][element / in_word], element % in_word);
-  }
-
-  __device__ __forceinline__ int64_t offset(const MatrixParameters& matrix, int row,
-                                            int column) const {
-    const int64_t ahead = Config::batched ? batch_offset(parameters, matrix, batch) : 0;
-    return ahead + row * matrix.row_stride + column * matrix.column_stride;
   }
 
   // The largest magnitudes of what the thread has, and of all that; `finite`: Inf does not count.
@@ -236,7 +200,7 @@ class QuantizeTile {
     constexpr bool waits = source == ScaleSource::maxima;
     // Of one line of x, whose number in the matrix is `index`, with a scale in `matrix`.
     auto make = [&](float& of_line, int index, int extent, auto largest_here, uint32_t* maximum,
-                    const MatrixParameters& matrix, int block) {
+                    const MatrixParameters& matrix, int block, bool writes) {
       if (index >= extent) {
         of_line = 0.0f;  // read, but what comes of it is not stored
         return;
@@ -245,15 +209,20 @@ class QuantizeTile {
       if constexpr (Config::measures) {
         raise(maximum, largest);
       } else {
-        of_line = factor(scale_at(matrix, index, block), largest, finds || block == 0);
+        of_line = factor(scale_at(matrix, index, block), largest, writes && (finds || block == 0));
       }
     };
-    if constexpr (of_rows) {
+    const auto make_of_row = [&](float& of_row, int line, bool writes) {
+      const int row = first_row() + line;
+      make(
+          of_row, row, parameters.m, [&] { return largest_of_row(line); }, maximum_of_row(row),
+          parameters.scale, tile_column, writes);
+    };
+    if constexpr (of_rows && one_factor) {
+      make_of_row(tile_factor, 0, threadIdx.x == 0);
+    } else if constexpr (of_rows) {
       for (int line = threadIdx.x; line < tile_m; line += threads) {
-        const int row = first_row() + line;
-        make(
-            shared.row_factors[line], row, parameters.m, [&] { return largest_of_row(line); },
-            maximum_of_row(row), parameters.scale, tile_column);
+        make_of_row(shared.row_factors[line], line, true);
       }
     }
     if constexpr (of_columns) {
@@ -263,7 +232,7 @@ class QuantizeTile {
         make(
             shared.column_factors[in_planes(line)], column, parameters.n,
             [&] { return largest_of_column(line); }, maximum_of_column(column),
-            parameters.transposed_scale, tile_row);
+            parameters.transposed_scale, tile_row, true);
       }
     }
     if constexpr (!Config::by_line) {
@@ -280,22 +249,21 @@ class QuantizeTile {
     }
   }
 
-  // Leaves the codes in SMEM, those of x or of x transposed.
+  // Makes the codes of x, or of x transposed, and passes those of each chunk to `put`.
   template <bool of_transposed>
-  __device__ __forceinline__ void encode() const {
-    Storage& shared = storage();
+  __device__ __forceinline__ void encode(auto put) const {
     float4 factors[quads];
     if constexpr (of_transposed && of_columns) {
 #pragma unroll
       for (int j = 0; j < quads; ++j) {
         factors[j] = *reinterpret_cast<const float4*>(
-            &shared.column_factors[in_planes(column_of(0) + 4 * j)]);
+            &storage().column_factors[in_planes(column_of(0) + 4 * j)]);
       }
     }
 #pragma unroll
     for (int i = 0; i < chunks; ++i) {
       if constexpr (!(of_transposed && of_columns)) {
-        const float one = of_rows ? shared.row_factors[row_of(i)] : tile_factor;
+        const float one = one_factor ? tile_factor : storage().row_factors[row_of(i)];
 #pragma unroll
         for (int j = 0; j < quads; ++j) factors[j] = make_float4(one, one, one, one);
       }
@@ -306,15 +274,34 @@ class QuantizeTile {
             value(i, 4 * j) * factors[j].x, value(i, 4 * j + 1) * factors[j].y,
             value(i, 4 * j + 2) * factors[j].z, value(i, 4 * j + 3) * factors[j].w);
       }
-      const uint32_t at = CodeTile<Config>::place(row_of(i), column_of(i), i * rows_apart / 16);
-      copy_piece<4 * quads>(&shared.codes[at], codes);
+      put(i, codes);
     }
+  }
+
+  __device__ __forceinline__ void put_in_shared(int i, const uint32_t (&codes)[quads]) const {
+    const uint32_t at = CodeTile<Config>::place(row_of(i), column_of(i), i * rows_apart / 16);
+    copy_piece<4 * quads>(&storage().codes[at], codes);
   }
 
   // Where the tile's codes begin in a matrix.
   __device__ __forceinline__ uint8_t* codes_at(const MatrixParameters& matrix, int row,
                                                int column) const {
     return static_cast<uint8_t*>(matrix.pointer) + offset(matrix, row, column);
+  }
+
+  // Encodes x's codes and stores them; `keeps`: leaves them in SMEM, too.
+  template <bool keeps>
+  __device__ __forceinline__ void store_from_registers() const {
+    uint8_t* const codes = codes_at(parameters.codes, first_row(), first_column());
+    const int64_t row_stride = parameters.codes.row_stride;
+    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
+    encode<false>([&](int i, const uint32_t (&words)[quads]) {
+      const int row = row_of(i), column = column_of(i);
+      if (row < rows && column < columns) {
+        copy_piece<4 * quads>(codes + row * row_stride + column, words);
+      }
+      if constexpr (keeps) put_in_shared(i, words);
+    });
   }
 
   __device__ __forceinline__ void store_rows() const {
@@ -331,48 +318,11 @@ class QuantizeTile {
   }
 
  public:
-  __device__ __forceinline__ explicit QuantizeTile(const QuantizeParameters& of) : parameters(of) {
-    // An empty x has a tile, which is empty: it makes the scales of nothing.
-    const uint32_t tiles_m = maximum(ceil_div(of.m, tile_m), 1);
-    const uint32_t tiles_n = maximum(ceil_div(of.n, tile_n), 1);
-    const uint32_t of_matrix = tiles_m * tiles_n;
-    batch = Config::batched ? blockIdx.x / of_matrix : 0;
-    const uint32_t tile = blockIdx.x - batch * of_matrix;
-    tile_row = tile / tiles_n;
-    tile_column = tile % tiles_n;
-  }
-
-  __device__ __forceinline__ void load() {
-    const Input* const x = static_cast<const Input*>(parameters.a.pointer) +
-                           offset(parameters.a, first_row(), first_column());
-    const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
-    const int64_t row_stride = parameters.a.row_stride;
-    const int64_t column_stride = Config::unit_stride ? 1 : parameters.a.column_stride;
-    if (rows >= tile_m && columns >= tile_n) {
-#pragma unroll
-      for (int i = 0; i < chunks; ++i) {
-        Chunk::load(words[i], x + row_of(i) * row_stride + column_of(i) * column_stride,
-                    column_stride);
-      }
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < chunks; ++i) {
-      const int row = row_of(i), column = column_of(i);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) words[i][j] = 0;
-      if (row >= rows || column >= columns) continue;
-      const Input* const chunk = x + row * row_stride + column * column_stride;
-      if (columns - column >= in_chunk) {
-        Chunk::load(words[i], chunk, column_stride);
-      } else {
-        Chunk::load_part(words[i], chunk, column_stride, columns - column);
-      }
-    }
-  }
+  __device__ __forceinline__ explicit QuantizeTile(const QuantizeParameters& of)
+      : Base(of, blockIdx.x) {}
 
   __device__ __forceinline__ void run() {
-    load();
+    this->load();
     if constexpr (finds) {
       find_maxima();
       forget_values();
@@ -380,21 +330,23 @@ class QuantizeTile {
     }
     make_factors();
     if constexpr (Config::measures) return;
-    if constexpr (Config::by_line) __syncthreads();
-    if constexpr (Config::direct || !Config::by_line) encode<false>();
-    if constexpr (Config::direct) {
+    if constexpr (!one_factor) __syncthreads();
+    const auto keep = [&](int i, const uint32_t (&codes)[quads]) { put_in_shared(i, codes); };
+    if constexpr (staged) {
+      encode<false>(keep);
       __syncthreads();
       store_rows();
+    } else if constexpr (Config::direct) {
+      store_from_registers<Config::transposed && !Config::by_line>();
     }
     if constexpr (Config::transposed) {
-      if constexpr (Config::by_line) {
-        if constexpr (Config::direct) {
-          forget_values();
-          __syncthreads();
-        }
-        encode<true>();
+      constexpr bool others = Config::by_line || !Config::direct;  // than those of x
+      if constexpr (others) {
+        forget_values();
+        if constexpr (staged) __syncthreads();
+        encode<true>(keep);
       }
-      if constexpr (Config::by_line || !Config::direct) __syncthreads();
+      if constexpr (others || !staged) __syncthreads();
       store_columns();
     }
   }

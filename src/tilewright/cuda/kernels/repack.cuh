@@ -14,7 +14,11 @@
 // What lies outside of a row is never read. So chunks at its ends are copied element by element,
 // one or two a lane, and not chunk by chunk, whose elements would be waited for one after the
 // other. Zeros fill up the last chunk.
+//
+// An operand of 1-byte elements may be turned: neighbors in its copy are neighbors along the other
+// dimension. Then a CTA copies a tile of 128 x 128 through SMEM.
 #pragma once
+#include "epilogue/code_tile.cuh"
 #include "layout/straddle.cuh"
 #include "parameters.cuh"
 #include "ptx/global_memory.cuh"
@@ -129,20 +133,22 @@ struct PartOf<Element, false> {
 
 // Config names: Input; threads; thread_rows: rows of a lane; batched; for each of a and b: copies,
 // transposed (whether its columns are the rows of memory), unit_strides (whether neighbors are
-// neighbors in memory).
+// neighbors in memory), turned (whether the copy has the columns of memory as rows).
 template <class Config, bool unit_strides>
 class RowCopier {
   using Element = typename Config::Input;
   static constexpr int warps = Config::threads / 32, thread_rows = Config::thread_rows;
-  static constexpr int block_columns = 32 * 16 / sizeof(Element);
 
-  // Block number `block` of a matrix that starts so many elements behind the first.
-  static __device__ __forceinline__ void copy(const Repacking& part, uint32_t block,
-                                              uint32_t across, int64_t from, int64_t to) {
+ public:
+  static constexpr int block_rows = warps * thread_rows, block_columns = 32 * 16 / sizeof(Element);
+
+  // The block in this place of a matrix that starts so many elements behind the first.
+  static __device__ __forceinline__ void copy(const Repacking& part, int down, int across,
+                                              int64_t from, int64_t to) {
     const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);  // of which the compiler knows
-    const int chunk = block % across * 32 + threadIdx.x % 32;
-    const int first_row = block / across * (warps * thread_rows) + warp;
-    const bool with_ends = block % across == 0;
+    const int chunk = across * 32 + threadIdx.x % 32;
+    const int first_row = down * block_rows + warp;
+    const bool with_ends = across == 0;
     const Element* source = static_cast<const Element*>(part.from.pointer) + from;
     Element* destination = static_cast<Element*>(part.to.pointer) + to;
     source += first_row * part.from_row;
@@ -162,32 +168,122 @@ class RowCopier {
       }
     }
   }
+};
+
+// The same of a turned operand. A thread reads chunks of a tile's rows, whose columns it stores.
+template <class Config, bool unit_strides>
+class TileTurner {
+  static constexpr int tile = 128, across_tile = tile / 16;            // chunks of a row
+  static constexpr int chunks = tile * across_tile / Config::threads;  // of a thread
+
+  struct TileConfig {
+    static constexpr int tile_m = tile, tile_n = tile, threads = Config::threads;
+    static constexpr int transposed_bytes = 16;
+    static constexpr bool transposed = true;
+  };
+  using Tile = CodeTile<TileConfig>;
+
+  // A chunk of a row, in the two aligned ones that it straddles, of which one is enough if it
+  // begins on 16 bytes.
+  struct Straddling {
+    uint32_t both[8] = {};
+    bool inside;  // whether these lie inside the row
+    int ahead;    // how many elements the chunk begins behind a multiple of 16 bytes
+
+    __device__ __forceinline__ void load(const uint8_t* row, int column, int columns) {
+      const uint8_t* const chunk = row + column;
+      ahead = reinterpret_cast<uint64_t>(chunk) % 16;
+      inside = unit_strides && column >= ahead && columns - column >= (ahead ? 32 - ahead : 16);
+      const uint8_t* const aligned = chunk - ahead;
+      load_existing(*reinterpret_cast<uint32_t (*)[4]>(both), aligned, inside);
+      load_existing(*reinterpret_cast<uint32_t (*)[4]>(both + 4), aligned + 16, inside && ahead);
+    }
+
+    __device__ __forceinline__ void cut(uint32_t (&words)[4], const uint8_t* row, int64_t stride,
+                                        int column, int columns) {
+      if (inside) {
+        straddle(words, both, ahead);
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        const uint32_t element = column + i < columns ? row[(column + i) * stride] : 0;
+        words[i / 4] = i % 4 ? words[i / 4] | element << i % 4 * 8 : element;
+      }
+    }
+  };
 
  public:
-  // Copies the block if it is one of this operand's; returns how many these are.
-  static __device__ __forceinline__ uint32_t copy_one(const GemmParameters& parameters,
-                                                      const Repacking& part, uint32_t block) {
-    const uint32_t across = ceil_div(part.columns, block_columns);
-    const uint32_t of_matrix = across * ceil_div(part.rows, warps * thread_rows);
-    const bool one = !Config::batched || is_broadcast(parameters, part.to);
-    const uint32_t all = one ? of_matrix : of_matrix * parameters.batch_count;
-    if (block < all) {
-      const int batch = one ? 0 : block / of_matrix;
-      copy(part, block - batch * of_matrix, across, batch_offset(parameters, part.from, batch),
-           batch_offset(parameters, part.to, batch));
+  static constexpr int block_rows = tile, block_columns = tile;
+
+  static __device__ __forceinline__ void copy(const Repacking& part, int down, int across,
+                                              int64_t from, int64_t to) {
+    __shared__ __align__(16) uint8_t shared[tile * tile];
+    const int first_row = down * tile, first_column = across * tile;
+    const int own_row = threadIdx.x / across_tile, own_column = threadIdx.x % across_tile * 16;
+    const int rows = part.rows - first_row, column = first_column + own_column;
+    const int64_t from_column = unit_strides ? 1 : part.from_column;
+    const uint8_t* const source =
+        static_cast<const uint8_t*>(part.from.pointer) + from + first_row * part.from_row;
+    constexpr int step = Config::threads / across_tile;
+    Straddling straddling[chunks];
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+      const int row = own_row + i * step, columns = row < rows ? part.columns : 0;
+      straddling[i].load(source + row * part.from_row, column, columns);
     }
-    return all;
+#pragma unroll
+    for (int i = 0; i < chunks; ++i) {
+      const int row = own_row + i * step, columns = row < rows ? part.columns : 0;
+      uint32_t words[4];
+      straddling[i].cut(words, source + row * part.from_row, from_column, column, columns);
+      copy_piece<16>(&shared[Tile::place(row, own_column, row / 16)], words);
+    }
+    __syncthreads();
+    uint8_t* const destination = static_cast<uint8_t*>(part.to.pointer) + to;
+    Tile::store_columns(shared, destination + first_column * part.to_row + first_row, part.to_row,
+                        rows, part.columns - first_column);
   }
 };
 
-// `matrix` as it lies in memory, (rows, columns) or transposed.
-template <bool transposed>
+template <class Config, bool unit_strides, bool turned>
+struct CopierOf {
+  using type = RowCopier<Config, unit_strides>;
+};
+
+template <class Config, bool unit_strides>
+struct CopierOf<Config, unit_strides, true> {
+  using type = TileTurner<Config, unit_strides>;
+};
+
+// Copies the block if it is one of this operand's; returns how many these are.
+template <class Config, bool unit_strides, bool turned>
+__device__ __forceinline__ uint32_t copy_one(const GemmParameters& parameters,
+                                             const Repacking& part, uint32_t block) {
+  using Copier = typename CopierOf<Config, unit_strides, turned>::type;
+  const uint32_t across = ceil_div(part.columns, Copier::block_columns);
+  const uint32_t of_matrix = across * ceil_div(part.rows, Copier::block_rows);
+  const bool one = !Config::batched || is_broadcast(parameters, part.to);
+  const uint32_t all = one ? of_matrix : of_matrix * parameters.batch_count;
+  if (block < all) {
+    const int batch = one ? 0 : block / of_matrix;
+    const uint32_t place = block - batch * of_matrix;
+    Copier::copy(part, place / across, place % across, batch_offset(parameters, part.from, batch),
+                 batch_offset(parameters, part.to, batch));
+  }
+  return all;
+}
+
+// `matrix` as it lies in memory, (rows, columns) or transposed; turned: what is a row there is a
+// column of the copy.
+template <bool transposed, bool turned>
 __device__ __forceinline__ Repacking as_stored(const MatrixParameters& from,
                                                const MatrixParameters& to, int rows, int columns) {
+  const int64_t to_row = transposed == turned ? to.row_stride : to.column_stride;
   if constexpr (transposed) {
-    return {from, to, from.column_stride, from.row_stride, to.column_stride, columns, rows};
+    return {from, to, from.column_stride, from.row_stride, to_row, columns, rows};
   } else {
-    return {from, to, from.row_stride, from.column_stride, to.row_stride, rows, columns};
+    return {from, to, from.row_stride, from.column_stride, to_row, rows, columns};
   }
 }
 
@@ -197,17 +293,19 @@ __device__ __forceinline__ void repack_kernel(const GemmParameters& parameters) 
   launch_next_grid();
   uint32_t block = blockIdx.x;
   if constexpr (Config::copies_a) {
-    const uint32_t of_a = RowCopier<Config, Config::a_unit_strides>::copy_one(
+    const uint32_t of_a = copy_one<Config, Config::a_unit_strides, Config::a_turned>(
         parameters,
-        as_stored<Config::a_transposed>(parameters.a, parameters.c, parameters.m, parameters.k),
+        as_stored<Config::a_transposed, Config::a_turned>(parameters.a, parameters.c, parameters.m,
+                                                          parameters.k),
         block);
     if (block < of_a) return;
     block -= of_a;
   }
   if constexpr (Config::copies_b) {
-    RowCopier<Config, Config::b_unit_strides>::copy_one(
+    copy_one<Config, Config::b_unit_strides, Config::b_turned>(
         parameters,
-        as_stored<Config::b_transposed>(parameters.b, parameters.bias, parameters.k, parameters.n),
+        as_stored<Config::b_transposed, Config::b_turned>(parameters.b, parameters.bias,
+                                                          parameters.k, parameters.n),
         block);
   }
 }

@@ -25,6 +25,7 @@
 #include "mainloop/pipeline.cuh"
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
+#include "mainloop/wgmma_promotion.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
 #include "ptx/cta_barrier.cuh"
@@ -53,7 +54,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, index);
+  Consumer<Config> consumer(storage, pipeline, parameters, index);
   WarpOutput<Config> output(parameters, map_out, staging);
   const WarpFinish<Config> finish(parameters);
   Totals<Config> totals(parameters);
@@ -71,7 +72,15 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   typename Config::Sum accumulators[row_blocks][Config::tile_n / 2];
   typename WarpLayout<Config>::Words words;
   WarpTile tile;
-  auto begin = [&](uint32_t tile_index) {  // behind the first wgmmas
+  auto begin_promotion = [&](uint32_t tile_index) {  // behind the first wgmmas
+    if constexpr (HasBlockScales<Config>) {
+      const auto at = tiles.locate(tile_index);
+      consumer.promotion.begin(at.row + index * row_blocks * 64 + warp * 16, at.column, at.batch,
+                               place.part);
+    }
+  };
+  auto begin = [&](uint32_t tile_index) {  // behind them, too
+    if constexpr (!Config::overlap) begin_promotion(tile_index);
     tile = locate(tile_index);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
@@ -87,6 +96,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     };
     tiles.for_each_tile([&](uint32_t tile_index) {
       consumer.multiply_tile(accumulators, tiles.k_blocks, [&] {
+        begin_promotion(tile_index);
         store_held();
         begin(tile_index);
       });

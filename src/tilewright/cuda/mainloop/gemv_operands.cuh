@@ -25,7 +25,7 @@
 // `load_end`.
 #pragma once
 #include "epilogue/expression.cuh"
-#include "mainloop/eight_elements.cuh"
+#include "mainloop/wide_loads.cuh"
 #include "parameters.cuh"
 #include "ptx/mma.cuh"
 #include "types.cuh"
@@ -35,20 +35,22 @@ namespace tilewright {
 // A lane's place along k in each step.
 template <class Config>
 __device__ __forceinline__ int place_in_step() {
-  return threadIdx.x % 32 / 4 % Config::k_parts * 32 + threadIdx.x % 4 * 8;
+  constexpr int elements = wide<typename Config::Input>;
+  return threadIdx.x % 32 / 4 % Config::k_parts * 4 * elements + threadIdx.x % 4 * elements;
 }
 
 // Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
 // each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
 // again. straddles: eight elements lie in two chunks, which `bytes` is the size of. stacked:
 // vectors 2j and 2j + 1 are number j of the matrix and of its second half.
-template <class Config, int count, int bytes, bool straddles, bool once, bool stacked = false>
+template <class Config, int size, int apart, int bytes, bool straddles, bool once,
+          bool stacked = false>
 class VectorsAlongK {
   using Input = typename Config::Input;
   const Input* source;  // of the first one
   int64_t distance, stride, half;
   int last;
-  Runs<bytes> runs;
+  Runs<Input, bytes> runs;
 
   __device__ __forceinline__ const Input* at(int i, int last_one) const {
     return at(minimum(i, last_one));
@@ -67,19 +69,22 @@ class VectorsAlongK {
   }
 
  public:
-  static constexpr int apart = 8 / Config::k_parts;
-  static constexpr int reach = straddles ? 8 : 0;  // elements beyond a step that its loads may read
+  static constexpr int count = size / apart;
+  // Elements beyond a step that its loads may read.
+  static constexpr int reach = straddles ? wide<Input> : 0;
   using Words = uint32_t[count][straddles ? 8 : 4];
 
-  // The lane's place among the `apart` vectors of eight rows or columns.
-  static __device__ __forceinline__ int place() { return threadIdx.x % 32 / 4 / Config::k_parts; }
+  // The lane's place among `apart` vectors.
+  static __device__ __forceinline__ int place() {
+    return apart == 1 ? 0 : threadIdx.x % 32 / 4 / Config::k_parts;
+  }
 
   // Vectors number `first` to `end` - 1 of `matrix`, from step `step` on.
   __device__ __forceinline__ VectorsAlongK(const GemmParameters& p, const MatrixParameters& matrix,
                                            int batch, int64_t mn_stride, int64_t k_stride,
                                            int first, int end, int step)
       : distance((stacked && apart > 1 ? apart / 2 : apart) * mn_stride),
-        stride(bytes > 2 ? 1 : k_stride),
+        stride(bytes > sizeof(Input) ? 1 : k_stride),
         half(end / 2 * mn_stride),
         last(maximum(end - 1 - first - place(), 0) / apart),
         runs(stride) {
@@ -97,7 +102,7 @@ class VectorsAlongK {
   __device__ __forceinline__ void load(Words& words) {
     const int last_one = computed_again();
 #pragma unroll
-    for (int i = 0; i < count; ++i) load_eight<once>(words[i], at(i, last_one), runs);
+    for (int i = 0; i < count; ++i) load_wide<once>(words[i], at(i, last_one), runs);
     skip(Config::workers);
   }
 
@@ -108,9 +113,9 @@ class VectorsAlongK {
     for (int i = 0; i < count; ++i) {
       const Input* const first = at(i, last);
       if constexpr (straddles) {
-        load_eight_between(words[i], first, before + place_in_step<Config>(), left);
+        load_wide_between(words[i], first, before + place_in_step<Config>(), left);
       } else {
-        load_up_to_eight<once>(words[i], first, runs, stride, left);
+        load_wide_up_to<once>(words[i], first, runs, stride, left);
       }
     }
   }
@@ -119,7 +124,7 @@ class VectorsAlongK {
   __device__ __forceinline__ void cut(Words& words) const {
     if constexpr (straddles) {
 #pragma unroll
-      for (int i = 0; i < count; ++i) cut_eight(words[i], at(i));
+      for (int i = 0; i < count; ++i) cut_wide(words[i], at(i));
     }
   }
 
@@ -134,30 +139,37 @@ class VectorsAlongK {
 
 // Rows of A, tile_m from `first_m` on.
 template <class Config>
-struct Activations : VectorsAlongK<Config, Config::tile_m * Config::k_parts / 8, Config::a_bytes,
+struct Activations : VectorsAlongK<Config, Config::tile_m, Config::rows_apart, Config::a_bytes,
                                    Config::a_straddles, false> {
-  static constexpr int tiles = Config::tile_m * Config::k_parts / 8;
-  using Vectors = VectorsAlongK<Config, tiles, Config::a_bytes, Config::a_straddles, false>;
+  using Vectors = VectorsAlongK<Config, Config::tile_m, Config::rows_apart, Config::a_bytes,
+                                Config::a_straddles, false>;
 
   __device__ __forceinline__ Activations(const GemmParameters& p, int batch, int first_m, int step)
       : Vectors(p, p.a, batch, p.a.row_stride, p.a.column_stride, first_m, p.m, step) {}
 };
 
-// Columns of B, tile_n from `first_n` on, in `blocks` fragments of 16 rows. k_major: neighbors in
-// memory are neighbors along k.
+// Columns of B, tile_n from `first_n` on; a lane has parts of `count` of them, or an mma's
+// fragments of two each. k_major: neighbors in memory are neighbors along k.
 template <class Config, bool k_major = Config::b_k_major>
-struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Config::b_bytes,
+struct Weights : VectorsAlongK<Config, Config::tile_n, 8 / Config::k_parts, Config::b_bytes,
                                Config::b_straddles, true, IsStacked<Config>> {
-  static constexpr int blocks = Config::tile_n * Config::k_parts / 16;
-  using Vectors = VectorsAlongK<Config, blocks * 2, Config::b_bytes, Config::b_straddles, true,
-                                IsStacked<Config>>;
+  static constexpr int apart = 8 / Config::k_parts;
+  using Vectors = VectorsAlongK<Config, Config::tile_n, apart, Config::b_bytes, Config::b_straddles,
+                                true, IsStacked<Config>>;
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : Vectors(p, p.b, batch, p.b.column_stride, p.b.row_stride, first_n, p.n, step) {}
 
-  // The column of the tile that rows g (half 0) and g + 8 (half 1) of a block belong to.
-  static __device__ __forceinline__ int column_of(int block, int half) {
-    return (block * 2 + half) * Vectors::apart + Vectors::place();
+  // The column of the tile that number `number` of the lane's is. In fragments, rows g and g + 8 of
+  // block number j belong to 2j and 2j + 1.
+  static __device__ __forceinline__ int column_of(int number) {
+    return number * apart + Vectors::place();
+  }
+
+  // The bits of an element: number `i` along the lane's k of one of its columns.
+  static __device__ __forceinline__ uint32_t element(const typename Vectors::Words& words,
+                                                     int column, int i) {
+    return words[column][i];
   }
 
   // The fragment of a block for half of the lane's k.
@@ -169,37 +181,39 @@ struct Weights : VectorsAlongK<Config, Config::tile_n * Config::k_parts / 8, Con
   }
 };
 
-// The same where neighbors in memory are neighbors along n. A lane loads 8 of these at once, from
-// 8 * g on, in each of its 8 rows of k. Two rows make pairs along k: row g of block j has column
-// 8 * g + 2 * j of 64, and row g + 8 the next one.
+// The same where neighbors in memory are neighbors along n. Of elements of 2 bytes, a lane loads 8
+// of these at once, from 8 * g on, in each of its 8 rows of k. Two rows make pairs along k: row g
+// of block j has column 8 * g + 2 * j of 64, and row g + 8 the next one. Of 4 bytes, it loads 4 in
+// each of 4 rows.
 template <class Config>
 class Weights<Config, false> {
   using Input = typename Config::Input;
-  static constexpr int groups = Config::tile_n / 64;
+  static constexpr int elements = wide<Input>;  // and rows of k of a lane
+  static constexpr int groups = Config::tile_n / (8 * elements);
   static constexpr bool straddles = Config::b_straddles;
   static constexpr int no_end = 0x7FFFFFFF;
   const GemmParameters& parameters;
   const Input* source;
   int64_t stride;  // along k
   bool inside;     // no chunk in which the tile lies reaches beyond a row
-  Runs<Config::b_bytes> runs[groups];
+  Runs<Input, Config::b_bytes> runs[groups];
 
  public:
-  static constexpr int blocks = groups * 4;
+  static constexpr int count = groups * elements;
   static constexpr int reach = 0;  // beyond a step: rows end for all steps alike
-  using Words = uint32_t[groups * 8][straddles ? 8 : 4];
+  using Words = uint32_t[count][straddles ? 8 : 4];
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
       : parameters(p),
         source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
                place_in_step<Config>() * p.b.row_stride),
         stride(p.b.row_stride),
-        inside(first_n >= 8 && first_n + Config::tile_n + 8 <= p.n) {
+        inside(first_n >= elements && first_n + Config::tile_n + elements <= p.n) {
     skip(step);
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
-      const int column = first_n + i * 64 + threadIdx.x % 32 / 4 * 8;
-      runs[i] = Runs<Config::b_bytes>(p.b.column_stride, column, straddles ? no_end : p.n);
+      const int column = first_n + (i * 8 + threadIdx.x % 32 / 4) * elements;
+      runs[i] = Runs<Input, Config::b_bytes>(p.b.column_stride, column, straddles ? no_end : p.n);
     }
   }
 
@@ -207,8 +221,12 @@ class Weights<Config, false> {
     source += static_cast<int64_t>(steps) * Config::tile_k * stride;
   }
 
-  static __device__ __forceinline__ int column_of(int block, int half) {
-    return block / 4 * 64 + threadIdx.x % 32 / 4 * 8 + block % 4 * 2 + half;
+  static __device__ __forceinline__ int column_of(int number) {
+    return (number / elements * 8 + threadIdx.x % 32 / 4) * elements + number % elements;
+  }
+
+  static __device__ __forceinline__ uint32_t element(const Words& words, int column, int i) {
+    return words[column / elements * elements + i][column % elements];
   }
 
   __device__ __forceinline__ void prefetch() const {
@@ -225,7 +243,8 @@ class Weights<Config, false> {
     if (!straddles || inside) {
       for_each_row([&](int number, const Input* row) {
 #pragma unroll
-        for (int i = 0; i < groups; ++i) load_eight<true>(words[i * 8 + number], row, runs[i]);
+        for (int i = 0; i < groups; ++i)
+          load_wide<true>(words[i * elements + number], row, runs[i]);
       });
     } else if constexpr (straddles) {
       load_between(words, Config::tile_k);
@@ -240,9 +259,9 @@ class Weights<Config, false> {
       for_each_row([&](int number, const Input* row) {
 #pragma unroll
         for (int i = 0; i < groups; ++i) {
-          uint32_t (&eight)[4] = words[i * 8 + number];
-          eight[0] = eight[1] = eight[2] = eight[3] = 0;
-          if (place_in_step<Config>() + number < left) load_eight<true>(eight, row, runs[i]);
+          uint32_t (&chunk)[4] = words[i * elements + number];
+          chunk[0] = chunk[1] = chunk[2] = chunk[3] = 0;
+          if (place_in_step<Config>() + number < left) load_wide<true>(chunk, row, runs[i]);
         }
       });
     }
@@ -253,7 +272,7 @@ class Weights<Config, false> {
       for_each_row([&](int number, const Input* row) {
 #pragma unroll
         for (int i = 0; i < groups; ++i) {
-          cut_eight(words[i * 8 + number], row + runs[i].offsets[0]);
+          cut_wide(words[i * elements + number], row + runs[i].offsets[0]);
         }
       });
     }
@@ -269,28 +288,29 @@ class Weights<Config, false> {
   }
 
  private:
-  // Calls body(number, row) for each of the lane's 8 rows.
+  // Calls body(number, row) for each of the lane's rows.
   template <class Body>
   __device__ __forceinline__ void for_each_row(Body body) const {
     const Input* row = source;
 #pragma unroll
-    for (int i = 0; i < 8; ++i, row += stride) body(i, row);
+    for (int i = 0; i < elements; ++i, row += stride) body(i, row);
   }
 
-  // The eights of the first `left` of the step's rows, wherever these end; the others are zero.
+  // The chunks of the first `left` of the step's rows, wherever these end; the others are zero.
   // Chunks may reach to other rows of the step if these are next to each other in memory.
   __device__ __forceinline__ void load_between(Words& words, int left) const {
     const int n = parameters.n;
-    const bool packed = stride == n && n >= 16;
+    const bool packed = stride == n && n >= 2 * elements;
     for_each_row([&](int number, const Input* row) {
       const int in_step = place_in_step<Config>() + number;
 #pragma unroll
       for (int i = 0; i < groups; ++i) {
         const int column = runs[i].offsets[0];
-        const int before = maximum(column, 8 * (packed & (in_step > 0)));
-        const int inside = maximum(n - column, 16 * (packed & (in_step + 1 < left)));
+        const int before = maximum(column, elements * (packed & (in_step > 0)));
+        const int inside = maximum(n - column, 2 * elements * (packed & (in_step + 1 < left)));
         const int exists = (in_step < left) & (column < n);
-        load_eight_between(words[i * 8 + number], row + column, exists * before, exists * inside);
+        load_wide_between(words[i * elements + number], row + column, exists * before,
+                          exists * inside);
       }
     });
   }

@@ -2,6 +2,7 @@
 // (sm_90a). docs/memory-rules.md has the rules by number.
 #pragma once
 #include "mainloop/pipeline.cuh"
+#include "mainloop/wgmma_promotion.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/wgmma.cuh"
@@ -41,9 +42,9 @@ class Consumer {
     wgmma_commit();
   }
 
-  // One k-block, whose products are added to the sums by CUDA cores: those that tensor cores keep
-  // of fp8 lose bits. Its slot is released unless it is the `last`, as below. `during_first` runs
-  // during the first wgmmas. The other consumer multiplies while this one adds.
+  // One k-block, whose products are added to the sums by CUDA cores. Its slot is released unless it
+  // is the `last`, as below. `during_first` runs during the first wgmmas. The other consumer
+  // multiplies while this one adds.
   template <bool first, class During>
   __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
                                           During during_first) {
@@ -58,17 +59,19 @@ class Consumer {
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
-        sums[i][v] = first ? products[v] : __fadd_rn(sums[i][v], products[v]);
+        sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
       }
       wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
   }
 
  public:
+  Promotion<Config> promotion;
+
   // Consumer number `index`.
   __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
-                                      int index)
-      : pipeline(ring) {
+                                      const GemmParameters& parameters, int index)
+      : pipeline(ring), promotion(parameters) {
     const uint32_t slot = shared_address(storage.slots);
     a = A::low_word(slot) + index * row_blocks * A::block_step;
     b = B::low_word(slot) + Config::a_bytes / 16;
@@ -76,7 +79,7 @@ class Consumer {
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
   // group per row block, unless they are promoted. `during_first` runs during the first, which
-  // overwrite row block 0.
+  // overwrite row block 0; it begins the tile's promotion, if that has scales.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
@@ -85,6 +88,7 @@ class Consumer {
       promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
+        promotion.advance();
         position.advance();
         promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }

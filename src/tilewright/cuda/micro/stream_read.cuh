@@ -12,17 +12,16 @@ namespace tilewright {
 // The n * k elements of B, which lie packed in memory.
 template <class Config>
 __device__ __forceinline__ void stream_read_kernel(const GemmParameters& parameters) {
-  constexpr int elements = 8;
-  const int64_t chunks = static_cast<int64_t>(parameters.n) * parameters.k / elements;
+  const int64_t chunks = static_cast<int64_t>(parameters.n) * parameters.k / Config::elements;
   const int64_t apart = static_cast<int64_t>(gridDim.x) * Config::threads;
-  const auto* const b = static_cast<const bf16*>(parameters.b.pointer);
+  const auto* const b = static_cast<const uint8_t*>(parameters.b.pointer);
   uint32_t used = 0;
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * Config::threads + threadIdx.x;
        first < chunks; first += Config::in_flight * apart) {
     uint32_t words[Config::in_flight][4] = {};
 #pragma unroll
     for (int i = 0; i < Config::in_flight; ++i) {
-      if (first + i * apart < chunks) load_once(words[i], b + (first + i * apart) * elements);
+      if (first + i * apart < chunks) load_once(words[i], b + (first + i * apart) * 16);
     }
 #pragma unroll
     for (int i = 0; i < Config::in_flight; ++i) {

@@ -57,6 +57,7 @@ class LadderKernel(Kernel):
     layout: ClassVar[str] = "nn"
     inputs: ClassVar[tuple[DType, ...]]
     needs: ClassVar[str] = "sm_80"  # the least architecture, or, where it ends in a letter, the only one
+    shows: ClassVar[str | None] = None  # an older architecture whose tiles it cuts, though it is not compiled for it
     tile_m: ClassVar[int]
     tile_n: ClassVar[int]
     tile_k: ClassVar[int] = 1

@@ -178,6 +178,7 @@ class VoltaMma(WarpTensorCoreKernel):
     """
 
     name = "volta_mma"
+    shows = "sm_70"
     summary = "Volta's mma.m8n8k4 by quad pairs, on tiles permuted for 16-byte accesses"
     header = "ladder/volta_mma.cuh"
     layout = "tn"

@@ -31,8 +31,12 @@ class Product:
         return 2 * self.m * self.n * self.k * self.copies
 
     def nbytes(self, element: float = 2, weight: float = 2) -> float:
-        """Bytes of a layer: weights, activations and results once each, by the bytes of an element and of a weight."""
-        return (self.n * self.k * weight + (self.m * self.k + self.m * self.n) * element) * self.copies
+        """Bytes of a layer: weights, activations and results once each, by the bytes of an element and of a weight.
+
+        Results have 2 bytes where activations have fewer.
+        """
+        activations, results = self.m * self.k * element, self.m * self.n * max(element, 2)
+        return (self.n * self.k * weight + activations + results) * self.copies
 
     def intensity(self, element: float = 2, weight: float = 2) -> float:
         """Operations per byte."""

@@ -1,8 +1,9 @@
-// Eight elements of 2 bytes, which a lane loads from GMEM: to four registers where they are aligned
-// or loaded by narrower loads, and to eight where they straddle a boundary of 16 bytes. Then these
-// are the two aligned chunks in which they lie, and `cut_eight` makes four of them later, when they
-// have arrived. (A single chunk and what a neighboring lane has of the other one would not save
-// registers, since the last lane of a row needs two.)
+// 16 bytes of neighboring elements, eight of 2 bytes or four of 4, which a lane loads from GMEM: to
+// four registers where they are aligned or loaded by narrower loads, and to eight where they
+// straddle a boundary of 16 bytes. Then these are the two aligned chunks in which they lie, and
+// `cut_wide` makes four of them later, when they have arrived. (A single chunk and what a
+// neighboring lane has of the other one would not save registers, since the last lane of a row
+// needs two.)
 #pragma once
 #include "layout/straddle.cuh"
 #include "ptx/global_memory.cuh"
@@ -11,10 +12,27 @@
 
 namespace tilewright {
 
+// The elements of 16 bytes.
+template <class Input>
+constexpr int wide = 16 / sizeof(Input);
+
+// Those of a register.
+template <class Input>
+constexpr int per_word = 4 / sizeof(Input);
+
+template <class Input>
+__device__ __forceinline__ uint32_t bits_of(const Input& element) {
+  if constexpr (sizeof(Input) == 4) {
+    return __float_as_uint(element);
+  } else {
+    return element.bits;
+  }
+}
+
 // Where the elements lie: `count` runs, each of which one load of `bytes` reads.
-template <int bytes>
+template <class Input, int bytes>
 struct Runs {
-  static constexpr int length = bytes / 2, count = 8 / length;
+  static constexpr int length = bytes / sizeof(Input), count = wide<Input> / length;
   int64_t offsets[count];  // in elements
 
   Runs() = default;
@@ -38,8 +56,8 @@ struct Runs {
 
 // once: nobody else reads them, nor does anybody write them while the kernel runs.
 template <bool once, int bytes, class Input>
-__device__ __forceinline__ void load_eight(uint32_t (&words)[4], const Input* base,
-                                           const Runs<bytes>& runs) {
+__device__ __forceinline__ void load_wide(uint32_t (&words)[4], const Input* base,
+                                          const Runs<Input, bytes>& runs) {
 #pragma unroll
   for (int i = 0; i < runs.count; ++i) {
     const Input* const run = base + runs.offsets[i];
@@ -53,8 +71,10 @@ __device__ __forceinline__ void load_eight(uint32_t (&words)[4], const Input* ba
       const uint2 pair = *reinterpret_cast<const uint2*>(run);
       words[2 * i] = pair.x;
       words[2 * i + 1] = pair.y;
+    } else if constexpr (per_word<Input> == 1) {
+      words[i] = bits_of(*run);
     } else {
-      const uint32_t bits = run->bits;
+      const uint32_t bits = bits_of(*run);
       words[i / 2] = i % 2 ? words[i / 2] | bits << 16 : bits;
     }
   }
@@ -71,32 +91,34 @@ __device__ __forceinline__ const Input* chunk_of(const Input* first) {
 
 // Two chunks, whose sectors neighboring lanes have in common: L1 keeps them.
 template <bool once, class Input>
-__device__ __forceinline__ void load_eight(uint32_t (&words)[8], const Input* base,
-                                           const Runs<16>& runs) {
+__device__ __forceinline__ void load_wide(uint32_t (&words)[8], const Input* base,
+                                          const Runs<Input, 16>& runs) {
   const Input* const chunk = chunk_of(base + runs.offsets[0]);
   load_global(*reinterpret_cast<uint32_t (*)[4]>(words), chunk);
-  load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + 8);
+  load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + wide<Input>);
 }
 
-// The same where only so many elements exist before the first one and from it on, 8 at least in
-// all, or none. What the chunks have besides is zero, and never read.
+// The same where only so many elements exist before the first one and from it on, 16 bytes at least
+// in all, or none. What the chunks have besides is zero, and never read.
 template <class Input>
-__device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const Input* first,
-                                                   int before, int inside) {
-  const int ahead = bytes_into_chunk(first) / 2;
+__device__ __forceinline__ void load_wide_between(uint32_t (&words)[8], const Input* first,
+                                                  int before, int inside) {
+  constexpr int per = per_word<Input>;
+  const int ahead = bytes_into_chunk(first) / sizeof(Input);
 #pragma unroll
   for (int i = 0; i < 8; i += 4) {
     uint32_t (&four)[4] = *reinterpret_cast<uint32_t (*)[4]>(words + i);
-    const Input* const chunk = first - ahead + 2 * i;
-    const int begin = ahead - before - 2 * i, end = ahead + inside - 2 * i;
-    const bool whole = begin <= 0 && end >= 8;
+    const Input* const chunk = first - ahead + per * i;
+    const int begin = ahead - before - per * i, end = ahead + inside - per * i;
+    const bool whole = begin <= 0 && end >= wide<Input>;
 #pragma unroll
     for (int j = 0; j < 4; ++j) four[j] = 0;
     load_existing(four, chunk, whole);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      load_existing(four[j], chunk + 2 * j, !whole && begin <= 2 * j && end >= 2 * j + 2);
+      load_existing(four[j], chunk + per * j, !whole && begin <= per * j && end >= per * j + per);
     }
+    if constexpr (per == 1) continue;
     // The half of a word with which a row begins, or ends: not both in one chunk.
     const bool begins = begin > 0 && begin < 8 && begin % 2 == 1;
     const int at = begins ? begin : end - 1;
@@ -110,31 +132,32 @@ __device__ __forceinline__ void load_eight_between(uint32_t (&words)[8], const I
 }
 
 // Leaves in the first four words what begins at `first`.
-__device__ __forceinline__ void cut_eight(uint32_t (&words)[8], const void* first) {
-  uint32_t eight[4];
-  straddle(eight, words, bytes_into_chunk(first));
+__device__ __forceinline__ void cut_wide(uint32_t (&words)[8], const void* first) {
+  uint32_t chunk[4];
+  straddle(chunk, words, bytes_into_chunk(first));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) words[i] = eight[i];
+  for (int i = 0; i < 4; ++i) words[i] = chunk[i];
 }
 
 // Only the first `inside` elements exist, `stride` apart, and the others are zero. One by one where
 // that matters, and not unrolled: this is for the end of a row, and must not take registers.
 template <bool once, int bytes, class Input>
-__device__ __forceinline__ void load_up_to_eight(uint32_t (&words)[4], const Input* base,
-                                                 const Runs<bytes>& runs, int64_t stride,
-                                                 int inside) {
+__device__ __forceinline__ void load_wide_up_to(uint32_t (&words)[4], const Input* base,
+                                                const Runs<Input, bytes>& runs, int64_t stride,
+                                                int inside) {
   words[0] = words[1] = words[2] = words[3] = 0;
-  if (inside >= 8) {
-    load_eight<once>(words, base, runs);
+  if (inside >= wide<Input>) {
+    load_wide<once>(words, base, runs);
     return;
   }
 #pragma unroll 1
   for (int i = inside - 1; i >= 0; --i) {
 #pragma unroll
     for (int word = 3; word > 0; --word) {
-      words[word] = __funnelshift_l(words[word - 1], words[word], 16);
+      words[word] = per_word<Input> == 1 ? words[word - 1]
+                                         : __funnelshift_l(words[word - 1], words[word], 16);
     }
-    words[0] = words[0] << 16 | base[i * stride].bits;
+    words[0] = (per_word<Input> == 1 ? 0 : words[0] << 16) | bits_of(base[i * stride]);
   }
 }
 
