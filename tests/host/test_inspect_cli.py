@@ -129,4 +129,4 @@ def test_inspect_refuses_options_of_the_other_kind(source):
     assert "--dtype is for a product" in error("inspect", source, "--dtype", "bf16")
     assert "--define is for a kernel of a file" in error("inspect", "mma", "-D", "N=4")
     assert "is not CUDA C++" in error("inspect", "./kernel.ptx")
-    assert "a file (FILE.cu, ./FILE), or M N K" in error("inspect", "nothing")
+    assert "a file (FILE.cu, ./FILE), M N K or one of" in error("inspect", "nothing")

@@ -83,7 +83,8 @@ def find_nvdisasm() -> Path:
             return tool
     raise DisassemblerMissing(
         "SASS needs nvdisasm, which is not on PATH, in CUDA_HOME, in an NVIDIA package or in Triton: "
-        f"{INSTALL_NVDISASM}, which brings nvidia-cuda-nvdisasm; or install the CUDA toolkit, conda's cuda-nvdisasm or Triton"
+        f"{INSTALL_NVDISASM}, which brings nvidia-cuda-nvdisasm; or install the CUDA toolkit, conda's cuda-nvdisasm "
+        "or Triton"
     )
 
 

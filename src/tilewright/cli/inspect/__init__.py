@@ -88,7 +88,7 @@ class ProductOptions:
             product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout or "nt", **expression)
             chosen = choose(product.problem, hardware)
             return chosen.kernel, chosen.config, product
-        kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), or M N K")
+        kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
         shapes = DEFAULT_SHAPES if shape is None else (shape,)
         product = first_accepted(kernel, hardware, shapes, self.dtype and self.dtype.value, layout, **expression)
         return kernel, kernel.configs(product.problem, hardware)[0], product
