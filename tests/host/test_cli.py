@@ -19,7 +19,7 @@ from support.commands import error, in_json, invoke
 from tilewright.checking.product import Product
 from tilewright.cli import app
 
-COMMANDS = ("run", "explain", "report", "ladder", "bench", "tune", "compile", "inspect", "check", "doctor")
+COMMANDS = ("run", "explain", "report", "ladder", "bench", "tune", "compile", "inspect", "check", "kernels", "doctor")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
