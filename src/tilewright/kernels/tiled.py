@@ -68,12 +68,17 @@ class TiledKernel(Kernel):
     def features(self, problem: Problem) -> TiledFeatures:
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
+        a_bytes, b_bytes = self.copy_widths(problem)
         epilogue = EpilogueConstants.of(problem)
-        a_k_major, b_k_major = a.is_row_major, not b.is_row_major
-        apart = problem.epilogue.is_stacked and not b_k_major  # neighbors in a tile are no neighbors in memory
-        b_bytes = b.dtype.nbytes if apart else copy_bytes(b)
-        kinds = a.dtype, b.dtype
-        return TiledFeatures(problem.layout, *kinds, a_k_major, copy_bytes(a), b_k_major, b_bytes, epilogue)
+        return TiledFeatures(
+            problem.layout, a.dtype, b.dtype, a.is_row_major, a_bytes, not b.is_row_major, b_bytes, epilogue
+        )
+
+    def copy_widths(self, problem: Problem) -> tuple[int, int]:
+        """The bytes of A and of B that are copied at once."""
+        a, b = problem.a, problem.b
+        apart = problem.epilogue.is_stacked and b.is_row_major  # neighbors in a tile are no neighbors in memory
+        return copy_bytes(a), b.dtype.nbytes if apart else copy_bytes(b)
 
     def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
         """The fields of TiledConstants and of the Config, by name."""
@@ -114,6 +119,11 @@ class TiledKernel(Kernel):
         offered = self.offered(problem)
         index, _ = self._ranking(offered, problem, hardware).best(*_product(problem))
         return offered[index]
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        ranking = self._ranking(self.offered(problem), problem, hardware)
+        return ranking.best_seconds(problem, hardware, *_product(problem))
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""

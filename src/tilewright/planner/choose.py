@@ -106,13 +106,6 @@ class Offer(NamedTuple):
     copied: Copied
     refusals: tuple[str, ...]
 
-    def choice(self, problem: Problem, rows: int, hardware: Hardware, measured: bool) -> Choice:
-        """The Choice of this kernel, with the Config of so many rows if none was measured for the problem's."""
-        kernel, copied = self.kernel, self.copied
-        found = tuned.best(problem, copied.problem, hardware, kernel.name) if measured else None
-        config, origin = found or (kernel.best(copied.problem._replace(m=rows), hardware), "")
-        return Choice(kernel, config, copied, origin, copied.remark(hardware), self.refusals)
-
     def seconds(self, rows: int, hardware: Hardware) -> float:
         """What the model says of so many rows, with the copies."""
         seconds = self.kernel.best_seconds(self.copied.problem._replace(m=rows), hardware)
@@ -153,21 +146,36 @@ class Offers(NamedTuple):
 
     def choice(self, problem: Problem, hardware: Hardware, *, measured: bool = True, quiet: bool = False) -> Choice:
         """The best for the problem; the rest is as in `choose`."""
+        found = self._measured(problem, hardware) if measured else None
+        offer, config, origin = found or self._modeled(problem, hardware)
+        choice = Choice(offer.kernel, config, offer.copied, origin, offer.copied.remark(hardware), offer.refusals)
+        if not quiet:
+            self._warn(choice)
+        return choice
+
+    def _measured(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str] | None:
+        """The offer that a table has a Config of, with that and its reason."""
+        for offer in self.offers:
+            if found := tuned.best(problem, offer.copied.problem, hardware, offer.kernel.name):
+                return offer, *found
+        return None
+
+    def _modeled(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str]:
+        """The offer that the model says is the quickest, with its Config."""
         rows = problem.m if problem.n <= FEW_ROWS else standing_for(problem.m)
-        choices = [offer.choice(problem, rows, hardware, measured) for offer in self.offers]
-        best = next((choice for choice in choices if choice.tuned), choices[0])
-        if not best.tuned and len(choices) > 1:
-            times = [offer.seconds(rows, hardware) for offer in self.offers]
-            best = choices[times.index(min(times))]
-        if quiet:
-            pass
-        elif best.copied.copies:
-            _notice(best.copying)
-        elif best is choices[-1]:
-            for each in choices:
-                if each.copied.copies:
-                    _notice(f"{each.kernel.name} does not take it: {each.copied.reasons[0]}; the next kernel is slower")
-        return best
+        offer = self.offers[0]
+        if len(self.offers) > 1:
+            offer = min(self.offers, key=lambda each: each.seconds(rows, hardware))
+        return offer, offer.kernel.best(offer.copied.problem._replace(m=rows), hardware), ""
+
+    def _warn(self, choice: Choice) -> None:
+        """Log what is slower than it need be: copies, or the last kernel in place of copies."""
+        if choice.copying:
+            _notice(choice.copying)
+        elif choice.kernel is self.offers[-1].kernel:
+            for kernel, copied, _ in self.offers:
+                if copied.copies:
+                    _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
 
 
 def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:

@@ -201,10 +201,10 @@ class Family:
     def _launch(self, kernel: Kernel, config: Any, problem: Problem) -> Launch:
         """The launch of a kernel with a Config.
 
-        The features of problems are the same for all m with the same remainder by 8, unless rows are few.
+        The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         few = min(problem.m, problem.n) <= FEW_ROWS
-        key = kernel.name, config, problem.m if few else problem.m % 8
+        key = kernel.name, config, problem.m if few else problem.m & -problem.m & 7
         like = self._launches.get(key)
         launch = kernel.assemble(config, problem, self._backend.hardware, like)
         if like is None:
