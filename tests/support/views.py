@@ -59,7 +59,7 @@ def addend(dtype, result, random, free, pairs):
 
     With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
     """
-    single = free and random.random() < 0.1
+    single = free and random.random() < 0.3
     shape = (1,) * len(result) if single else broadcastable(result, random) if free else result
     nbytes = dtypes.parse(dtype, "dtype").nbytes
     if pairs:
