@@ -199,7 +199,7 @@ def test_warnings_of_the_compiler_are_kept():
 def test_without_nvrtc_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(compiler, "_loaded", None)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(CompilerMissing, match=r"pip install 'tilewright\[cu13\]'"):
+    with pytest.raises(CompilerMissing, match=r"pip install 'cuda-bindings==13\.\*' 'nvidia-cuda-nvrtc"):
         compile(REVERSE)
 
 

@@ -47,7 +47,7 @@ def test_times_are_those_that_the_kernel_ranks_by(tmp_path, shape):
     space = Space(Limits((False, False), (1024, 1024), 2, True), bf16, H200)
     assert {tiling.swap_ab for tiling in space.tilings} == {False, True}
     (measured,) = loaded(tmp_path, record_of({shape: (space.tilings, [1.0] * len(space.tilings), 1.0)}))
-    ranked = space.times(m, n, k, 1, 2 * k)
+    ranked = space.ranking.times(m, n, k, 1, 2 * k)
     possible = np.isfinite(ranked)
     np.testing.assert_allclose(calibrate.predict(measured, COSTS)[possible], ranked[possible], rtol=1e-12)
 

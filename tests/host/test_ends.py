@@ -2,12 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from support.commands import error
+from tilewright.jit.compile import INSTALL
 
 ONES = "1" * 400
 
@@ -82,4 +86,12 @@ def test_doctor_says_how_to_install_the_compiler():
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert findings["self test"]["status"] == "fail"
     for name in ("NVRTC", "self test"):
-        assert findings[name]["remedy"] == "pip install 'tilewright[cu13]', or [cu12]"
+        assert findings[name]["remedy"].startswith(INSTALL[13])
+
+
+def test_what_installs_the_compiler_is_what_tilewright_depends_on():
+    """The packages of the extras: tilewright itself need not be on a registry."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    for major, command in INSTALL.items():
+        wanted = {re.match(r"[\w-]+", each)[0] for each in project["optional-dependencies"][f"cu{major}"]}
+        assert set(re.findall(r"[a-z][\w-]+", command.removeprefix("pip install"))) == wanted

@@ -19,7 +19,7 @@ from tilewright.kernels.parameters import gemm_parameters
 from tilewright.model import ranking
 from tilewright.model.cost import times_of
 from tilewright.planner import family, planning, tuned
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import Offers
 from tilewright.planner.family import Families
 from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.tuned_table import Entry, Key
@@ -63,12 +63,15 @@ def outcome(function):
 
 
 def facts(plan, backend):
-    """All that a call of a Plan depends on."""
-    compiled, shape, arguments = backend.prepared[-1]
+    """All that a call of a Plan depends on, which was the last to be made."""
+    launches = [
+        (compiled, shape, arguments.tensor_maps, bytes(gemm_parameters(arguments)))
+        for compiled, shape, arguments in backend.prepared
+    ]
+    backend.prepared.clear()
     return {
         "plan": (plan.problem, plan.kernel, plan.config, plan.reason, plan.alpha, plan.beta),
-        "compiled": (plan.compiled, compiled),
-        "launch": (shape, arguments.tensor_maps, bytes(gemm_parameters(arguments))),
+        "launches": (plan.compiled, launches),
         "call": (plan.slots, plan.pointers, plan._roles, plan._present, plan._multiplies, plan._unscaled),
         "out": (plan._out_form, plan._c_may_be_out, plan._device, plan._in_place, plan._allocate is None),
     }
@@ -274,15 +277,21 @@ def test_what_was_tuned_meanwhile_counts_for_its_rows_and_near_ones(backend, kep
     assert planned(378).config == untuned[378].config
 
 
+def counted_choices(monkeypatch):
+    """A Mock that stands for `Offers.choice`."""
+    chosen = mock.create_autospec(Offers.choice, side_effect=Offers.choice)
+    monkeypatch.setattr(Offers, "choice", chosen)
+    return chosen
+
+
 def test_of_a_family_with_tuned_rows_each_choice_is_made_once(backend, kept, monkeypatch):
     a, b = f16(640, 64), f16(64, 512)
     first = tw.plan(a[:600], b, backend=backend)
     kept.add([entry_of(first, first.config)])
-    chosen = mock.Mock(side_effect=choose)
-    monkeypatch.setattr(family, "choose", chosen)
+    chosen = counted_choices(monkeypatch)
     for rows in (600, 593, 595, 599, 600, 64, 63):
         tw.plan(a[:rows], b, backend=backend)
-    assert [call.args[0].m for call in chosen.call_args_list] == [600, 593, 64]
+    assert [call.args[1].m for call in chosen.call_args_list] == [600, 593, 64]
 
 
 def test_a_kernel_that_is_not_loaded_is_not_taken_from_a_family_while_capturing(backend, monkeypatch):
@@ -307,13 +316,12 @@ def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatc
 
 
 def test_of_ten_thousand_numbers_of_rows_the_model_is_asked_about_every_eighth(backend, monkeypatch):
-    asked, chosen = mock.Mock(side_effect=times_of), mock.Mock(side_effect=choose)
+    asked, chosen = mock.Mock(side_effect=times_of), counted_choices(monkeypatch)
     monkeypatch.setattr(ranking, "times_of", asked)
-    monkeypatch.setattr(family, "choose", chosen)
     rows = range(64, 10_064)
     a, b, out = f16(rows[-1], 64), f16(64, 96), f16(rows[-1], 96)
     for m in np.random.default_rng(0).permutation(rows).tolist():
         tw.plan(a[:m], b, out=out[:m], backend=backend)
     (known,) = api._families._known.values()
-    assert chosen.call_count == 1
+    assert chosen.call_count == len(known._known.choices) + 1
     assert asked.call_count <= len(known._known.choices) + 1 <= len(rows) // 8 + 3

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tilewright.bench import Absent, Cublas, CublasLt, Quack, Shape, cublas, scaled_peers
+from support.commands import in_json
+from support.contenders import FakeContender, fake_machine
+from tilewright.bench import Absent, Cublas, CublasLt, Quack, Shape, cublas, scaled_peers, suites
+from tilewright.bench.contenders import EVERY_PEER, PEERS, PEERS_OF_8_BITS
 from tilewright.bench.cublas import HeuristicResult
 from tilewright.bench.scaled_peers import DeepGemm, Torch
 from tilewright.measure.elements import Elements
@@ -231,3 +234,34 @@ def test_a_library_of_cublas_that_is_missing_is_absent_and_its_faults_are_errors
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(Absent, match=r"cublasLt cannot be loaded: libcublasLt\.so\.13"):
         cublas.Library("cublasLt", torch)
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ((), {"fp8_e4m3 row"}),
+        (("--recipe", "tensor", "--fast-accumulation"), {"fp8_e4m3 tensor fast"}),
+        (("--b-dtype", "fp8_e5m2", "--out-dtype", "fp16"), {"fp8_e4m3 by fp8_e5m2 row -> fp16"}),
+        (("--dtype", "int8"), {"int8"}),
+    ],
+)
+def test_options_change_the_elements_of_a_suite_and_a_dtype_replaces_them(monkeypatch, options, texts):
+    known = ("tilewright", "tilewright:tuned", "torch", "cublas", "cublaslt", "triton", "deepgemm")
+    fake_machine(monkeypatch, {name: lambda name=name: FakeContender(name) for name in known})
+    record = in_json("bench", "low-precision", *options, "--time-limit", 0, "--protocol", "burst", "--rounds", 1)
+    assert {shape["dtype"] for shape in record["shapes"]} == texts
+    assert record["contenders"] == list(known)
+    assert record["baseline"] == "torch"
+
+
+def test_products_of_8_bits_have_peers_of_their_own(monkeypatch):
+    made = {name: lambda name=name: FakeContender(name) for name in (*EVERY_PEER, "tilewright")}
+    fake_machine(monkeypatch, made)
+    quick = ("--protocol", "burst", "--rounds", 1)
+    record = in_json("bench", "--shape", "512", "--dtype", "int8", *quick)
+    assert record["contenders"] == ["tilewright", *PEERS_OF_8_BITS]
+    assert record["baseline"] == "torch"
+    record = in_json("bench", "llama-7b", "--dtype", "fp8_e4m3", "--time-limit", 0, *quick)
+    assert record["contenders"] == list(suites.USUAL_OF_8_BITS)
+    record = in_json("bench", "--shape", "512", *quick)
+    assert (record["contenders"], record["baseline"]) == (["tilewright", *PEERS], "cublas")

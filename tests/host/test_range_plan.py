@@ -169,7 +169,7 @@ def test_a_new_number_of_rows_is_bound_and_chosen_for_once(backend, monkeypatch)
         plan(*arrays, out=out[: len(arrays[0])])
     monkeypatch.setattr(api, "_request", mock.Mock(side_effect=AssertionError("bound again")))
     monkeypatch.setattr(planning, "choose", mock.Mock(side_effect=AssertionError("chosen again")))
-    monkeypatch.setattr(family, "choose", mock.Mock(side_effect=AssertionError("chosen again")))
+    monkeypatch.setattr(family, "Offers", mock.Mock(side_effect=AssertionError("chosen again")))
     for m in (2, 16, 17, 300, 600):
         assert plan(a[:m], b).shape == (m, 512)
         assert plan(a[:m], b, out=out[:m]).base is out

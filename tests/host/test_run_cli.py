@@ -42,6 +42,44 @@ def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
     assert "predicted_time_us" not in record
 
 
+@pytest.mark.parametrize(
+    ("options", "kernel", "out_dtype"),
+    [
+        (("--dtype", "fp8_e4m3", "--recipe", "row", "--bias", "--activation", "relu"), "wgmma", "bf16"),
+        (("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--recipe", "tensor", "--kernel", "mma"), "mma", "bf16"),
+        (("--dtype", "int8"), "wgmma", "int32"),
+        (("--dtype", "int8", "--recipe", "row", "--out-dtype", "fp32", "--outputs", "acc,amax"), "wgmma", "fp32"),
+        (("--dtype", "fp8_e5m2", "--fast-accumulation", "--tensor-cores", "hardware"), "wgmma", "bf16"),
+    ],
+)
+def test_run_multiplies_codes_with_and_without_scales(options, kernel, out_dtype):
+    record = in_json("run", 40, 48, 160, "--backend", "emulator", *options)
+    assert (record["verified"], record["kernel"], record["out_dtype"]) == (True, kernel, out_dtype)
+    named = dict(zip(options[::2], options[1::2], strict=False))
+    assert record["dtype"] == named["--dtype"]
+    assert record["b_dtype"] == named.get("--b-dtype", record["dtype"])
+    assert record["recipe"] == named.get("--recipe")
+    assert record["fast_accumulation"] is ("--fast-accumulation" in options)
+    assert record["counters"]["tensor_flops"] >= 2 * 40 * 48 * 160
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "bench", "compile"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--recipe", "row"), "--recipe='row' is not for bf16, which a is: leave it out"),
+        (("--dtype", "int8", "--recipe", "1x128_1x128"), "--recipe='1x128_1x128' is not for int8"),
+        (("--dtype", "int8", "--fast-accumulation"), "--fast-accumulation=True is for sums of fp8"),
+        (("--dtype", "fp8_e4m3", "--b-dtype", "int8"), "--dtype is fp8_e4m3 and b is int8: beside this a, b must be"),
+        (("--dtype", "int8", "--recipe", "row", "--out-dtype", "int32"), "--out-dtype is int32, and a product of int8"),
+    ],
+)
+def test_elements_that_do_not_go_together_are_refused_with_their_options(command, options, said):
+    shape = ("--shape", "32,32,256") if command in ("bench", "compile") else (32, 32, 256)
+    gpu = ("--gpu", "H200") if command == "compile" else ()
+    assert said in error(command, *shape, *gpu, *options)
+
+
 def test_run_verifies_further_outputs():
     options = ("--backend", "emulator", "--outputs", "amax,acc, column_sums")
     for more in ((), ("--gate", "stacked", "--activation", "silu"), ("--epilogue", "acc - b", "--operand", "b=n")):

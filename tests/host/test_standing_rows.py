@@ -11,7 +11,7 @@ from tilewright.kernels.registry import FEW_ROWS, KERNELS
 from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import tiles_of
 from tilewright.model.cost import prepare, times
-from tilewright.planner.choose import asked, choose, standing_for
+from tilewright.planner.choose import Offers, asked, choose, standing_for
 from tilewright.problem import Epilogue, Matrix, Problem
 
 WEIGHTS = [(4096, 4096), (12288, 4096), (2112, 7168), (512, 7168), (28672, 8192)]
@@ -64,11 +64,12 @@ def test_a_shared_choice_is_as_good_as_the_best_for_these_rows_alone(n, k, layou
 @pytest.mark.parametrize("biased", [False, True])
 def test_from_one_choice_follow_those_of_other_rows(gpu, dtype, biased):
     for n, k in WEIGHTS:
-        by_rows = choose(product(1000, n, k, "nt", dtype, biased=biased), gpu).by_rows(gpu)
+        offers = Offers.of(product(1000, n, k, "nt", dtype, biased=biased), gpu)
         for m in range(FEW_ROWS + 1, 1200, 7):
-            chosen = choose(product(m, n, k, "nt", dtype, biased=biased), gpu)
-            same = by_rows(m)
-            assert (same.kernel, same.config, same.reason) == (chosen.kernel, chosen.config, chosen.reason)
+            problem = product(m, n, k, "nt", dtype, biased=biased)
+            resized = offers.resized(problem)
+            assert resized is not None
+            assert resized.choice(problem, gpu) == choose(problem, gpu)
 
 
 @pytest.mark.parametrize("m", range(1, FEW_ROWS + 1))

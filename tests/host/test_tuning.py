@@ -7,6 +7,8 @@ import pytest
 
 from support.tuning import InstantPool, PretendedStand, Turns
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.bench.inputs import Shape
+from tilewright.cli.products import problem_of
 from tilewright.dtypes import bf16, fp16, fp32
 from tilewright.errors import UnavailableError, UnsupportedError
 from tilewright.expression.grammar import parse
@@ -141,6 +143,18 @@ SMALL = {
     "strides": product(40, 48, 72, fp16, **STRIDED),
     "batch": product(24, 16, 40, fp16, batch=(2, 3), **BATCHED),
     "fp32": product(20, 24, 12, fp32),
+    **{
+        text: problem_of(Shape(40, 48, 272, text), bias=False, activation=None)
+        for text in (
+            "int8",
+            "int8 row",
+            "fp8_e4m3",
+            "fp8_e4m3 by fp8_e5m2 tensor fast -> fp16",
+            "fp8_e5m2 row -> fp32",
+            "fp8_e4m3 1x128_128x128",
+            "fp8_e4m3 1x128_1x128",
+        )
+    },
 }
 
 
@@ -165,7 +179,7 @@ def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
     with Stand(problem, backend, sets=2) as stand:
         assert stand.fault(candidate, compiled) == ""
         assert stand.fault(candidate, compiled) == ""
-        for value in (1e4, np.nan):
+        for value in (1e4, np.nan) if problem.out.dtype.kind == "float" else (1e4, -1):
             stand._memory = LastElement(backend.memory, np.array([value], problem.out.dtype.numpy_dtype))
             assert "untuned choice" in stand.fault(candidate, compiled)
 

@@ -98,8 +98,8 @@ def matmul(
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
             gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
-            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-            batch_invariant=batch_invariant, backend=backend, stream=stream,
+            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel,
+            config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
     if type(batch_invariant) is not bool:
         raise _not_bool("batch_invariant", batch_invariant)
@@ -137,7 +137,8 @@ def matmul(
         a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
         epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a,
         scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, fast_accumulation=fast_accumulation, out=out,
-        out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
+        out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend,
+        stream=stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -220,8 +221,8 @@ def plan(
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
             gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
-            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-            batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
+            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel,
+            config=config, batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
     for argument, value in (("batch_invariant", batch_invariant), ("fast_accumulation", fast_accumulation)):

@@ -225,7 +225,7 @@ class Inputs:
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
-        poison = math.nan if self.elements.out.kind == "float" else -(2**31)
+        poison = self.elements.poison
         for out in outs:
             out.fill_(poison)
         work()

@@ -1,7 +1,7 @@
 """The product that a command multiplies: its Problem and random operands."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,12 +12,24 @@ from tilewright import dtypes
 from tilewright.checking.memory import available_memory
 from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
-from tilewright.expression.tree import Expression
+from tilewright.expression.grammar import parse
+from tilewright.expression.tree import SCALES, Expression
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.problem import Epilogue, Matrix, OperandForm, Problem, key_of, output_key
+from tilewright.measure.elements import Elements
+from tilewright.problem import (
+    RECIPES,
+    Blocks,
+    Epilogue,
+    Matrix,
+    OperandForm,
+    Problem,
+    cuts_k,
+    key_of,
+    output_key,
+)
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare, outputs_agree
 
 MAX_EXTENT = 2**63 - 1
@@ -28,7 +40,8 @@ MAX_EXTENT = 2**63 - 1
 class Product:
     """activation(a @ b + bias), or an expression of a @ b, with packed operands; `bias` has shape (n,).
 
-    forms: those of the expression's operands, which have the result's dtype.
+    dtype: of a, and of b without a b_dtype. forms: those of the expression's operands, which have the result's dtype.
+    recipe: of scales, beside which bias and activation are in the expression.
     """
 
     m: int
@@ -41,6 +54,9 @@ class Product:
     activation: str | None = None
     expression: Expression | None = None
     forms: tuple[OperandForm, ...] = ()
+    b_dtype: DType | None = None
+    recipe: str | None = None
+    fast_accumulation: bool = False
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
@@ -50,22 +66,53 @@ class Product:
     @property
     def problem(self) -> Problem:
         """The Problem of a call with such operands."""
-        m, n, k = self.m, self.n, self.k
+        m, n, k, b_dtype = self.m, self.n, self.k, self.elements.b
+        forms = (form.matrix(self.out_dtype, self.columns) for form in self.forms)
         return Problem(
             m=m,
             n=n,
             k=k,
             a=Matrix(self.dtype, k, 1) if self.layout[0] == "n" else Matrix(self.dtype, 1, m),
-            b=Matrix(self.dtype, n, 1) if self.layout[1] == "n" else Matrix(self.dtype, 1, k),
+            b=Matrix(b_dtype, n, 1) if self.layout[1] == "n" else Matrix(b_dtype, 1, k),
             out=Matrix(self.out_dtype, self.columns, 1),
             epilogue=Epilogue(
                 bias=Matrix(self.out_dtype, 0, 1) if self.bias else None,
                 activation=self.activation,
-                expression=self.expression,
-                operands=tuple(form.matrix(self.out_dtype, self.columns) for form in self.forms),
+                expression=self._scaled(self.expression),
+                operands=(*self._scales(), *forms),
                 outputs=tuple(self._output(name) for name in self._outputs),
             ),
+            fast_accumulation=self.fast_accumulation,
         )
+
+    @property
+    def elements(self) -> Elements:
+        """The element types and the recipe of scales."""
+        return Elements(self.dtype, self.b_dtype or self.dtype, self.out_dtype, self.recipe, self.fast_accumulation)
+
+    def _scaled(self, expression: Expression | None) -> Expression | None:
+        """The expression with the scales of the sums, the plain one if there is none."""
+        if self.recipe is None:
+            return expression
+        expression = expression or parse("acc", [])
+        return expression._replace(operands=(*SCALES, *expression.operands), recipe=self.recipe)
+
+    def _scales(self) -> Iterator[Matrix]:
+        """The places of the scales as `Problem` has them; those of blocks along k have neighbors along m or n."""
+        for blocks, (rows, columns) in self._scaled_extents():
+            if not cuts_k(self.recipe):
+                yield Matrix(fp32, int(blocks.rows == 1), int(blocks.columns == 1))
+            elif blocks.rows == 1:
+                yield Matrix(fp32, 1, rows)
+            else:
+                yield Matrix(fp32, columns, 1)
+
+    def _scaled_extents(self) -> Iterator[tuple[Blocks, tuple[int, int]]]:
+        """What each scale is for, and the shape of the scales, of a and of b."""
+        if self.recipe is not None:
+            of_a, of_b = RECIPES[self.recipe]
+            yield of_a, of_a.shape(self.m, self.k)
+            yield of_b, of_b.shape(self.k, self.n)
 
     @property
     def _outputs(self) -> tuple[str, ...]:
@@ -85,15 +132,17 @@ class Product:
     @property
     def epilogue(self) -> dict[str, Any]:
         """The arguments of `plan` that say what becomes of the sum, arrays apart."""
+        of_sums = {"recipe": self.recipe, "fast_accumulation": self.fast_accumulation}
         if self.expression is None:
-            return {"activation": self.activation}
-        return {"epilogue": str(self.expression), "gate": self.expression.gate}
+            return {"activation": self.activation, **of_sums}
+        return {"epilogue": str(self.expression), "gate": self.expression.gate, **of_sums}
 
     def added(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call besides a, b and out, among arrays such as `operands` and `outputs` give."""
         named = {form.name: arrays[key_of(form.name)] for form in self.forms}
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
-        return {"bias": arrays.get("bias"), "operands": named or None, "outputs": outputs or None}
+        scales = {name: arrays[name] for name in SCALES if name in arrays}
+        return {"bias": arrays.get("bias"), "operands": named or None, "outputs": outputs or None, **scales}
 
     @property
     def host_bytes(self) -> int:
@@ -128,13 +177,18 @@ class Product:
 
         def normal(dtype: DType, rows: int, columns: int, transposed: bool) -> Array:
             stored = (columns, rows) if transposed else (rows, columns)
-            array = rng.standard_normal(stored, np.float32).astype(dtype.numpy_dtype)
+            array = self.elements.numbers(dtype, rng.standard_normal(stored, np.float32))
             return array.T if transposed else array
 
         arrays = {
             "a": normal(self.dtype, self.m, self.k, self.layout[0] == "t"),
-            "b": normal(self.dtype, self.k, self.n, self.layout[1] == "t"),
+            "b": normal(self.elements.b, self.k, self.n, self.layout[1] == "t"),
         }
+        kinds = (self.dtype, self.elements.b)
+        for name, kind, (blocks, shape) in zip(SCALES, kinds, self._scaled_extents(), strict=False):
+            by_columns = blocks.rows == 1 and blocks.cuts_k
+            drawn = rng.uniform(0.5, 2, shape[::-1] if by_columns else shape) / self.elements.spread(kind)
+            arrays[name] = (drawn.T if by_columns else drawn).astype(np.float32, order="K")
         if data == "2:4":
             groups = arrays["a"].astype(np.float32).reshape(self.m, -1, 4)
             np.put_along_axis(groups, np.abs(groups).argsort(axis=2)[..., :2], 0, axis=2)
@@ -164,14 +218,15 @@ class Product:
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
-            right = right and agrees(acc, a, b).verified
+            sums = Epilogue(expression=self._scaled(None), operands=tuple(self._scales()))
+            right = right and agrees(acc, a, b, sums, arrays).verified
         if outputs and right:  # else they may be of anything
             numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
         return dataclasses.replace(found, verified=right)
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
-        return f"{self.m}x{self.n}x{self.k} {self.dtype} {self.layout} -> {self.out_dtype}"
+        return f"{self.m}x{self.n}x{self.k} {self.elements.factors} {self.layout} -> {self.out_dtype}"
 
 
 class NotTaken(ArgumentValueError):

@@ -19,7 +19,6 @@ Status = Literal["ok", "warn", "fail"]
 
 PACKAGES = ("numpy", "ml-dtypes", "cuda-core", "cuda-bindings", "typer", "rich", "pydantic", "filelock", "platformdirs")
 ARRAY_LIBRARIES = ("torch", "cupy", "jax")
-_INSTALL = "pip install 'tilewright[cu13]'"
 DRIVER_RELEASE = {12: 525, 13: 580}
 """The first driver release that loads the cubins of a CUDA major version."""
 
@@ -65,11 +64,11 @@ def _guarded(examine: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     try:
         yield from examine()
     except Exception as error:
-        from tilewright.jit.compile import CompilerMissing
+        from tilewright.jit.compile import INSTALL, CompilerMissing
 
         name, remedy = examine.__name__.strip("_").replace("_", " "), "report this, with the whole output"
         if isinstance(error, ModuleNotFoundError | CompilerMissing):
-            remedy = f"{_INSTALL}, or [cu12]"
+            remedy = INSTALL[13]
         for variable in os.environ:
             if variable.startswith("TILEWRIGHT_") and variable in str(error):
                 remedy = f"correct the environment variable {variable}, or unset it"
@@ -91,6 +90,8 @@ def _python() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
+    from tilewright.jit.compile import INSTALL
+
     for name in PACKAGES:
         installed = _version(name)
         if installed:
@@ -98,7 +99,9 @@ def _packages() -> Iterator[Finding]:
         elif name == "platformdirs" and os.environ.get("TILEWRIGHT_CACHE_DIR"):
             yield Finding(name, "warn", "not installed", "only needed where TILEWRIGHT_CACHE_DIR is not set")
         else:
-            yield Finding(name, "fail", "not installed", _INSTALL)
+            yield Finding(
+                name, "fail", "not installed", INSTALL[13] if name == "cuda-bindings" else f"pip install {name}"
+            )
 
 
 def _array_libraries() -> Iterator[Finding]:
@@ -114,12 +117,14 @@ def _version(package: str) -> str | None:
 
 
 def _compiler() -> Iterator[Finding]:
-    from tilewright.jit.compile import CompilerMissing, load_nvrtc, nvrtc_version
+    from tilewright.jit.compile import INSTALL, CompilerMissing, load_nvrtc, nvrtc_version
 
     try:
         load_nvrtc()
     except CompilerMissing as error:
-        yield Finding("NVRTC", "fail", str(error).splitlines()[0], f"{_INSTALL}, or [cu12]")
+        yield Finding(
+            "NVRTC", "fail", str(error).splitlines()[0], f"{INSTALL[13]} (for drivers before 580: {INSTALL[12]})"
+        )
         return
     yield Finding("NVRTC", "ok", nvrtc_version())
 
@@ -155,7 +160,7 @@ def _driver() -> Finding:
     from cuda.bindings import driver
 
     from tilewright.backends.gpu import checked
-    from tilewright.jit.compile import nvrtc_version
+    from tilewright.jit.compile import INSTALL, nvrtc_version
 
     number = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")
     cuda_major, compiler_major = number // 1000, int(nvrtc_version().split(".")[0])
@@ -163,7 +168,9 @@ def _driver() -> Finding:
     if cuda_major >= compiler_major:
         return Finding("driver", "ok", detail)
     wanted = DRIVER_RELEASE.get(compiler_major)
-    remedy = f"update the driver to {wanted} or later, or install tilewright[cu{cuda_major}]"
+    remedy = f"update the driver to {wanted} or later"
+    if cuda_major in INSTALL:
+        remedy += f", or {INSTALL[cuda_major]}"
     return Finding("driver", "fail", f"{detail} cannot load cubins of NVRTC {nvrtc_version()}", remedy)
 
 

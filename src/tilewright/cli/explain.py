@@ -7,8 +7,7 @@ import typer
 from tilewright.cli.command import command
 from tilewright.cli.options import (
     ActivationOption,
-    DTypeName,
-    DTypeOption,
+    ElementOptions,
     EpilogueOption,
     GateOption,
     Json,
@@ -20,10 +19,10 @@ from tilewright.cli.options import (
     expression_of,
 )
 from tilewright.cli.output import print_json
+from tilewright.cli.products import scales, stored
 
 if TYPE_CHECKING:
     from tilewright.explaining.explanation import Explanation
-    from tilewright.operand import Spec
 
 
 @command
@@ -32,10 +31,7 @@ def explain(
     n: Annotated[int, typer.Argument(help="Columns of B and of the result.", min=1, show_default=False)],
     k: Annotated[int, typer.Argument(help="Columns of A, rows of B.", min=1, show_default=False)],
     *,
-    dtype: DTypeOption = DTypeName.bf16,
-    out_dtype: Annotated[
-        DTypeName | None, typer.Option("--out-dtype", help="Element type of the result; A's by default.")
-    ] = None,
+    types: ElementOptions,
     layout: LayoutOption = Layout.nt,
     batch: Annotated[int | None, typer.Option("--batch", help="So many products.", min=1, show_default=False)] = None,
     gpu: Annotated[
@@ -73,12 +69,13 @@ def explain(
       tilewright explain 2047 2049 2051 --dtype fp16 --layout nn
       tilewright explain 1024 1024 1024 --config tile_m=128,tile_n=192,stages=4
       tilewright explain 300 200 100 --dtype fp32 --batch 8 --gpu A100 --json
+      tilewright explain 4096 4096 4096 --dtype fp8_e4m3 --recipe row --fast-accumulation
       tilewright explain 64 4096 4096 --epilogue "gelu(acc + bias)" --operand bias=n
     """
     from tilewright.operand import spec
 
-    kind, batches = dtype.value, () if batch is None else (batch,)
-    of_result = out_dtype.value if out_dtype else kind
+    elements, batches = types.elements(), () if batch is None else (batch,)
+    of_result = elements.out.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
     expression, forms = said.get("expression"), said.get("forms", ())
     columns = n // 2 if expression is not None and expression.gate else n
@@ -89,14 +86,17 @@ def explain(
         from tilewright.explaining.explained import explain
 
         return explain(
-            _stored((*batches, m, k), kind, transposed=layout.value[0] == "t"),
-            _stored((*batches, k, n), kind, transposed=layout.value[1] == "t"),
+            stored((*batches, m, k), elements.a.name, transposed=layout.value[0] == "t"),
+            stored((*batches, k, n), elements.b.name, transposed=layout.value[1] == "t"),
             bias=spec((n,), of_result) if bias and expression is None else None,
             activation=activation.value if activation and expression is None else None,
             epilogue=None if expression is None else str(expression),
             operands={form.name: spec(form.shape(m, columns), of_result) for form in forms} or None,
             gate=None if expression is None else expression.gate,
             outputs={name: spec(shapes[name], of_result if name == "acc" else "fp32") for name in written} or None,
+            recipe=elements.recipe,
+            **scales(elements, m, n, k),
+            fast_accumulation=elements.fast_accumulation,
             out_dtype=of_result,
             kernel=kernel,
             config=config,
@@ -114,13 +114,3 @@ def explain(
         print_json(found.as_dict())
     else:
         typer.echo(str(found))
-
-
-def _stored(shape: tuple[int, ...], dtype: str, *, transposed: bool) -> "Spec":
-    """A packed operand, transposed in memory or not."""
-    from tilewright.operand import contiguous_strides, spec
-
-    if not transposed:
-        return spec(shape, dtype)
-    *others, row, column = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
-    return spec(shape, dtype, (*others, column, row))

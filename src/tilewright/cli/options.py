@@ -161,7 +161,7 @@ class ElementOptions:
 
     dtype: Annotated[
         FactorName | None,
-        typer.Option("--dtype", help="Element type of A and B, bf16 by default.", show_default=False),
+        typer.Option("--dtype", help="Element type of A and B; the suite's by default, or bf16.", show_default=False),
         Gives("a"),
     ] = None
     b_dtype: Annotated[
@@ -188,19 +188,17 @@ class ElementOptions:
     ] = False
 
     def elements(self, usual: "Elements | None" = None) -> "Elements":
-        """The Elements: what is not given is as in `usual`, by default bf16."""
+        """The Elements: without --dtype, what is not given is as in `usual`, by default bf16."""
         from tilewright import dtypes
         from tilewright.measure.elements import Elements
 
-        usual = usual or Elements.of(dtypes.bf16)
-        a = dtypes.by_name(self.dtype) or usual.a
-        b = dtypes.by_name(self.b_dtype) or (usual.b if self.dtype is None else a)
+        if self.dtype is not None or usual is None:
+            usual = Elements.of(dtypes.parse(self.dtype or "bf16", "--dtype"))
+        b = usual.b if self.b_dtype is None else dtypes.parse(self.b_dtype, "--b-dtype")
         recipe = usual.recipe if self.recipe is None else self.recipe.value
-        fast = self.fast_accumulation or usual.fast_accumulation
-        out = dtypes.by_name(self.out_dtype)
-        if not (self.dtype or self.b_dtype or self.out_dtype or self.recipe):
-            out = usual.out
-        return Elements.of(a, b, out, recipe, fast)
+        same = (b, recipe) == (usual.b, usual.recipe)
+        out = dtypes.by_name(self.out_dtype) or (usual.out if same else None)
+        return Elements.of(usual.a, b, out, recipe, self.fast_accumulation or usual.fast_accumulation)
 
 
 _FORMS = {"n": (False, True), "1,n": (False, True), "m,1": (True, False), "m,n": (True, True), "1": (False, False)}
@@ -215,14 +213,20 @@ def expression_of(
     *,
     bias: bool = False,
     activation: ActivationName | None = None,
+    scaled: bool = False,
 ) -> dict[str, Any]:
     """The fields of a Product that --epilogue, --operand, --gate and --outputs say; none without them.
 
+    scaled: whether --bias and --activation without them are an expression too, as beside scales.
     Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
-    if epilogue is None and gate is None and outputs is None and not operands:
-        return {}
     from tilewright.expression.grammar import parse
+
+    if epilogue is None and gate is None and outputs is None and not operands:
+        if not scaled or not (bias or activation):
+            return {}
+        epilogue = f"{activation.value if activation else ''}(acc{' + bias' if bias else ''})"
+        operands, bias, activation = (["bias=n"] if bias else []), False, None
 
     if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")

@@ -1,6 +1,6 @@
 """From a shape of the command line to a Problem, and operands without memory."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.options import ActivationName
 
@@ -37,8 +37,15 @@ def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) ->
     ).problem  # fmt: skip
 
 
-def scales(elements: "Elements", m: int, n: int, k: int) -> "dict[str, Spec]":
-    """The scales of a product by the names that `plan` has for them, without memory; none without a recipe."""
+def require_elements(elements: "Elements") -> None:
+    """Raise what a call with such elements raises; it names the options."""
+    from tilewright.bench.inputs import Shape
+
+    problem_of(Shape(2, 2, 2, str(elements)), bias=False, activation=None)
+
+
+def scales(elements: "Elements", m: int, n: int, k: int) -> dict[str, Any]:
+    """The scales of a product, Specs by the names that `plan` has for them; none without a recipe."""
     from tilewright.operand import spec
     from tilewright.problem import RECIPES
 

@@ -29,7 +29,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
         elif kernel is choice.kernel:
             steps.append(_taken(choice, hardware))
         else:
-            rival = Choice(kernel, kernel.best(taken.problem, hardware), (), taken)
+            rival = Choice(kernel, kernel.best(taken.problem, hardware), taken)
             steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}")
     return (*steps, _config(choice, hardware), _tree(problem))
 

@@ -28,7 +28,12 @@ OPTIONS = ("-std=c++20", "-default-device", "-lineinfo", "--ptxas-options=-v", "
 # same bytes everywhere.
 SOURCE_ROOT = "/tilewright/"
 
-_INSTALL = "install it with: pip install 'tilewright[cu13]' (driver 580 or later), or 'tilewright[cu12]'"
+INSTALL = {
+    12: "pip install 'cuda-bindings==12.*' nvidia-cuda-nvrtc-cu12",
+    13: "pip install 'cuda-bindings==13.*' 'nvidia-cuda-nvrtc==13.*'",
+}
+"""What installs the compiler and the bindings of a CUDA major version, from the registry of Python packages."""
+
 _ERROR_LINE = r"(?m)^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error"
 # Compiler warnings and numbered ptxas remarks: setmaxnreg ignored (C7508), wgmma serialized (C7510 to C7518).
 _WARNING_LINE = r"(?mi)^.*(?:\bwarning\s*[#:]|\(C7\d{3}\)).*$"
@@ -196,7 +201,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def load_nvrtc() -> ModuleType:
-    """The binding `cuda.bindings.nvrtc` with its library loaded; CompilerMissing names the extra to install."""
+    """The binding `cuda.bindings.nvrtc` with its library loaded; CompilerMissing names the packages to install."""
     global _loaded
     with _load_lock:
         if _loaded is None:
@@ -206,7 +211,8 @@ def load_nvrtc() -> ModuleType:
                 _, major, minor = nvrtc.nvrtcVersion()  # loads the library
             except (ImportError, RuntimeError) as error:
                 raise CompilerMissing(
-                    f"NVRTC, NVIDIA's run-time compiler, cannot be loaded: {error}\n{_INSTALL}"
+                    f"NVRTC, NVIDIA's run-time compiler, cannot be loaded: {error}\n"
+                    f"install it with: {INSTALL[13]} (driver 580 or later), or {INSTALL[12]}"
                 ) from error
             _loaded = nvrtc, _name_loaded_version(f"{major}.{minor}")
         return _loaded[0]

@@ -1,6 +1,6 @@
 """Kernel `gemv`: few rows of activations at the speed of memory; bf16, fp16 and fp32, every stride and alignment."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -47,6 +47,9 @@ class GemvConfig:
 
 _MOST_AHEAD = 4
 """The most rows of fp32 that have registers for activations of all steps under way."""
+
+_ROWS_AT_ONCE = 6
+"""Of more rows, those whose activations have registers at once: ptxas places their loads so, if it must."""
 
 
 _MOST_WORDS = _MOST_SUMS = 96
@@ -158,15 +161,17 @@ class GemvKernel(Kernel):
         configs, times = self._timed(problem, hardware)
         return [configs[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], GemvConfig]:
-        """The first of `configs` by the number of rows, without the others."""
+    def best(self, problem: Problem, hardware: Hardware) -> GemvConfig:
+        """The first of `configs`, without the others."""
+        configs, times = self._timed(problem, hardware)
+        return configs[int(times.argmin())]
 
-        def best(rows: int) -> GemvConfig:
-            configs, times = self._timed(problem._replace(m=rows), hardware)
-            return configs[int(times.argmin())]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        _, times = self._timed(problem, hardware)
+        return float(times.min())
 
-        return best
-
+    @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
@@ -337,8 +342,9 @@ _GATHERED_REGISTERS = 36
 
 def _ctas_of(constants: GemvConstants) -> int:
     """How many CTAs find registers on an SM, with the loads of weights and activations in flight."""
-    steps = constants.in_flight if constants.reads_ahead else 1
-    activations = _words(constants.a_straddles) * steps * constants.tile_m // constants.rows_apart
+    rows = constants.tile_m // constants.rows_apart
+    vectors = constants.in_flight * rows if constants.reads_ahead else min(rows, _ROWS_AT_ONCE)
+    activations = _words(constants.a_straddles) * vectors
     gathered = _GATHERED_REGISTERS if constants.a_bytes < 16 and not constants.a_straddles else 0
     registers = _OTHER_REGISTERS + constants.accumulators + constants.load_words + activations + gathered
     return 65536 // (constants.threads * registers)

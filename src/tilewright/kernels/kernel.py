@@ -2,9 +2,10 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from math import inf
 from types import CodeType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_type_hints
 
@@ -107,11 +108,12 @@ class Kernel(ABC):
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The usual choice: the first of `configs`."""
-        return self.best_by_rows(problem, hardware)(problem.m)
+        return self.configs(problem, hardware)[0]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
-        """The usual choice by the number of rows, for problems that differ from this one in it alone."""
-        return lambda rows: self.configs(problem._replace(m=rows), hardware)[0]
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time of the usual choice by which kernels are ranked; infinite for one that the model does not know."""
+        predicted = self.predict(self.best(problem, hardware), problem, hardware, "recorded")
+        return inf if predicted is None else predicted.seconds
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
         """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
@@ -139,7 +141,7 @@ class Kernel(ABC):
     def features(self, problem: Problem) -> Hashable:
         """The compiled-in features of a problem, all that `derive` sees: equal features give one translation unit.
 
-        Of the number of rows, if there are several, they know at most the remainder by 8.
+        Of the number of rows, if there are several, they know at most which powers of two up to 8 divide it.
         """
 
     @abstractmethod

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized, scaled_blocks_refused
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
 
@@ -143,31 +143,39 @@ class MmaKernel(TiledKernel):
         refusal = scaled_blocks_refused(problem, self.name) or overflowing(problem)
         return refusal or narrow_out_refused(problem, hardware) or oversized(problem)
 
-    def features(self, problem: Problem) -> TiledFeatures:
+    def copy_widths(self, problem: Problem) -> tuple[int, int]:
         """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""
-        features = super().features(problem)
+        a_bytes, b_bytes = super().copy_widths(problem)
         if problem.a.dtype.nbytes > 1:
-            return features
-        a_bytes = features.a_copy_bytes if features.a_k_major and features.a_copy_bytes >= 4 else 1
-        b_bytes = features.b_copy_bytes if features.b_k_major and features.b_copy_bytes >= 4 else 1
-        return features._replace(a_copy_bytes=a_bytes, b_copy_bytes=b_bytes)
+            return a_bytes, b_bytes
+        return (
+            a_bytes if problem.a.is_row_major and a_bytes >= 4 else 1,
+            b_bytes if not problem.b.is_row_major and b_bytes >= 4 else 1,
+        )
 
     def offered(self, problem: Problem) -> tuple[MmaConfig, ...]:
         """A Config for each tile size that suits the problem's alignment."""
-        features = self.features(problem)
-        configs = _NARROW_COPIES if min(features.a_copy_bytes, features.b_copy_bytes) < 8 else _VECTOR_COPIES
+        configs = _NARROW_COPIES if min(self.copy_widths(problem)) < 8 else _VECTOR_COPIES
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked, or what gathering takes at least."""
+        gathering = self._gathering(self.best(problem, hardware), problem, hardware)
+        return max(super().best_seconds(problem, hardware), gathering)
+
     def predict(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
-        """The time that the model gives a Config, or what gathering elements of narrow copies takes at least."""
+        """The time that the model gives a Config, or what gathering takes at least."""
         predicted = super().predict(config, problem, hardware, power)
-        features = self.features(problem)
-        narrowest = min(features.a_copy_bytes, features.b_copy_bytes)
+        return predicted._replace(seconds=max(predicted.seconds, self._gathering(config, problem, hardware)))
+
+    def _gathering(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
+        """The seconds in which elements of narrow copies are gathered."""
+        narrowest = min(self.copy_widths(problem))
         if narrowest == 16:
-            return predicted
-        per_sm = max(1.0, predicted.tile_count / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
-        gathering = _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
-        return predicted._replace(seconds=max(predicted.seconds, 2.2e-6 + gathering))
+            return 0.0
+        tiles = tile_count(config, problem)
+        per_sm = max(1.0, tiles / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
+        return 2.2e-6 + _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

@@ -1,7 +1,7 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -68,12 +68,17 @@ class TiledKernel(Kernel):
     def features(self, problem: Problem) -> TiledFeatures:
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
+        a_bytes, b_bytes = self.copy_widths(problem)
         epilogue = EpilogueConstants.of(problem)
-        a_k_major, b_k_major = a.is_row_major, not b.is_row_major
-        apart = problem.epilogue.is_stacked and not b_k_major  # neighbors in a tile are no neighbors in memory
-        b_bytes = b.dtype.nbytes if apart else copy_bytes(b)
-        kinds = a.dtype, b.dtype
-        return TiledFeatures(problem.layout, *kinds, a_k_major, copy_bytes(a), b_k_major, b_bytes, epilogue)
+        return TiledFeatures(
+            problem.layout, a.dtype, b.dtype, a.is_row_major, a_bytes, not b.is_row_major, b_bytes, epilogue
+        )
+
+    def copy_widths(self, problem: Problem) -> tuple[int, int]:
+        """The bytes of A and of B that are copied at once."""
+        a, b = problem.a, problem.b
+        apart = problem.epilogue.is_stacked and b.is_row_major  # neighbors in a tile are no neighbors in memory
+        return copy_bytes(a), b.dtype.nbytes if apart else copy_bytes(b)
 
     def walked(self, config: Any, features: TiledFeatures) -> dict[str, Any]:
         """The fields of TiledConstants and of the Config, by name."""
@@ -109,11 +114,16 @@ class TiledKernel(Kernel):
         times = self._ranking(offered, problem, hardware).times(*_product(problem))
         return [offered[index] for index in times.argsort(kind="stable")]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], Any]:
-        """The first of `configs` by the number of rows."""
-        offered, (_, *others) = self.offered(problem), _product(problem)
-        ranking = self._ranking(offered, problem, hardware)
-        return lambda rows: offered[ranking.best(round_up(rows, 8), *others)]
+    def best(self, problem: Problem, hardware: Hardware) -> Any:
+        """The first of `configs`."""
+        offered = self.offered(problem)
+        index, _ = self._ranking(offered, problem, hardware).best(*_product(problem))
+        return offered[index]
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        ranking = self._ranking(self.offered(problem), problem, hardware)
+        return ranking.best_seconds(problem, hardware, *_product(problem))
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config."""

@@ -1,6 +1,6 @@
 """Kernel `wgmma`: Hopper's asynchronous tensor cores fed by TMA; types of 2 bytes in any layout, of 1 byte K-major."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import isfinite
@@ -22,7 +22,7 @@ from tilewright.kernels.wgmma_operands import (
     most_accumulators,
     multiple_n,
     operands_of,
-    promotes,
+    promotion,
     row_bytes,
     scattered,
 )
@@ -133,16 +133,21 @@ class WgmmaKernel(Kernel):
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[WgmmaConfig]:
         """Any number of those."""
         space, product = self._space(problem, hardware)
-        times = space.times(*product)
+        times = space.ranking.times(*product)
         m, n, batch_count = problem.m, problem.n, problem.batch_count
         best = times.argsort(kind="stable")[:most]
         return [space.config(int(index), m, n, batch_count) for index in best if isfinite(times[index])]
 
-    def best_by_rows(self, problem: Problem, hardware: Hardware) -> Callable[[int], WgmmaConfig]:
-        """The first of `configs` by the number of rows, without the others."""
-        space, (_, *others) = self._space(problem, hardware)
-        n, batch_count = problem.n, problem.batch_count
-        return lambda rows: space.config(space.best(round_up(rows, 8), *others), rows, n, batch_count)
+    def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """The first of `configs`, without the others."""
+        space, product = self._space(problem, hardware)
+        index, _ = space.ranking.best(*product)
+        return space.config(index, problem.m, problem.n, problem.batch_count)
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        space, product = self._space(problem, hardware)
+        return space.ranking.best_seconds(problem, hardware, *product)
 
     def variants(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> Sequence[WgmmaConfig]:
         """Other orders of tiles and prefetches, and the other ways to overlap and to store."""
@@ -184,7 +189,7 @@ class WgmmaKernel(Kernel):
             multiple_n=multiple_n(problem),
             keeps_columns=problem.epilogue.keeps_columns,
             input_bytes=problem.a.dtype.nbytes,
-            promotes=promotes(problem),
+            promotion=promotion(problem),
             whole_sums=problem.a.dtype is int8,
             scaled_columns=scaled_columns(problem.recipe),
             stacked=problem.epilogue.is_stacked,
@@ -295,7 +300,9 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
     mn_major = operands_of(problem).mn_major
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
-    return prepared_of(config, mn_major, scattered(problem), shifted, power, problem.a.dtype, hardware)
+    return prepared_of(
+        config, mn_major, scattered(problem), promotion(problem), shifted, power, problem.a.dtype, hardware
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from tilewright.dtypes import FP8
 from tilewright.kernels import tma
-from tilewright.kernels.epilogue import has_pairs
+from tilewright.kernels.epilogue import has_pairs, scaled_columns
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix, Problem, cuts_k
 
@@ -149,3 +149,12 @@ def multiple_n(problem: Problem) -> int:
 def promotes(problem: Problem) -> bool:
     """Whether sums leave the tensor cores after every 128 of k: those of fp8, which lose bits there."""
     return problem.a.dtype in FP8 and not problem.fast_accumulation
+
+
+_PROMOTION = {0: 1.0, 128: 1.25, 1: 2.5}
+"""Instructions by which an element of products joins its sum, by the columns of b that a scale is for, with loads."""
+
+
+def promotion(problem: Problem) -> float:
+    """As `model.cost.Tiles` has it."""
+    return _PROMOTION[scaled_columns(problem.recipe)] if promotes(problem) else 0.0

@@ -99,9 +99,10 @@ class Limits(NamedTuple):
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
-    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotes: if
-    sums leave the tensor cores after every k-block, of 128. whole_sums: if they are of int32. scaled_columns: as in
-    EpilogueConstants. stacked: whether half of a tile's columns come from each half of b.
+    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotion: the
+    instructions by which products leave the tensor cores after every k-block, of 128, if they do. whole_sums: if sums
+    are of int32. scaled_columns: as in EpilogueConstants. stacked: whether half of a tile's columns come from each half
+    of b.
     """
 
     mn_major: tuple[bool, bool]
@@ -113,7 +114,7 @@ class Limits(NamedTuple):
     multiple_n: int = 8
     keeps_columns: bool = False
     input_bytes: int = 2
-    promotes: bool = False
+    promotion: float = 0.0
     whole_sums: bool = False
     scaled_columns: int = 0
     stacked: bool = False
@@ -135,10 +136,8 @@ class Space:
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        tiles = tiles_of(list(legal.values()), hardware, limits.mn_major, limits.scattered)
-        self._ranking = Ranking(tiles, "wgmma", dtype, hardware)
-        self.best = self._ranking.best
-        self.times = self._ranking.times
+        tiles = tiles_of(list(legal.values()), hardware, limits.mn_major, limits.scattered, limits.promotion)
+        self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 
     def _is_legal(self, config: WgmmaConfig) -> bool:
         if config.split_k > 1 and not self._limits.splits:
@@ -147,7 +146,7 @@ class Space:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
             return False
-        if self._limits.promotes and not self._promotes(config):
+        if self._limits.promotion and not self._promotes(config):
             return False
         if self._limits.whole_sums and config.tile_n > 32 and config.tile_n % 16:
             return False
@@ -178,7 +177,7 @@ class Space:
         index = self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
         if index is None:
             return False
-        times = self.times(m, n, k, batch_count, row_bytes)
+        times = self.ranking.times(m, n, k, batch_count, row_bytes)
         return bool(times[index] <= NEAR * times.min())
 
     def variants(self, config: WgmmaConfig) -> list[WgmmaConfig]:
@@ -248,15 +247,16 @@ def tiles_of(
     hardware: Hardware,
     mn_major: tuple[bool, bool] = (False, False),
     scattered: tuple[bool, bool] = (False, False),
+    promotion: float = 0.0,
 ) -> Tiles:
-    """The Configs as the model of times sees them; for mn_major and scattered, see Limits."""
+    """The Configs as the model of times sees them; for the others, see Limits."""
     fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
     at_once = [hardware.clusters(config.cluster_m * config.cluster_n * config.split_k) for config in configs]
     rows_m = [round_up(config.tile_m, SPAN) if mn_major[config.swap_ab] else config.tile_m for config in configs]
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
-    return Tiles(*numbers, *np.array(choices, bool).T)
+    return Tiles(*numbers, *np.array(choices, bool).T)._replace(promotion=promotion)
 
 
 @lru_cache(maxsize=256)
@@ -264,13 +264,14 @@ def prepared_of(
     config: WgmmaConfig,
     mn_major: tuple[bool, bool],
     scattered: tuple[bool, bool],
+    promotion: float,
     shifted: bool,
     power: Power,
     dtype: DType,
     hardware: Hardware,
 ) -> Prepared:
-    """What the prediction of a Config's times begins with, kept; for mn_major and scattered, see Limits."""
-    tiles = tiles_of([config], hardware, mn_major, scattered)
+    """What the prediction of a Config's times begins with, kept; for mn_major, scattered and promotion, see Limits."""
+    tiles = tiles_of([config], hardware, mn_major, scattered, promotion)
     return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
 
 

@@ -1,11 +1,15 @@
 """The elements of a product: the types of A, B and the result, what scales are for, and how the numbers are drawn."""
 
-from typing import NamedTuple
+from math import nan
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import dtypes
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
-from tilewright.problem import RECIPES
+from tilewright.problem import RECIPES, Problem
 
 FAST = "fast"
 """What the text of Elements says of sums of fp8 that stay in the tensor cores."""
@@ -45,6 +49,11 @@ class Elements(NamedTuple):
         return cls(a, b, out or usual, recipe, fast_accumulation)
 
     @classmethod
+    def of_problem(cls, problem: Problem) -> "Elements":
+        """Those of a problem."""
+        return cls(problem.a.dtype, problem.b.dtype, problem.out.dtype, problem.recipe, problem.fast_accumulation)
+
+    @classmethod
     def parse(cls, text: str, argument: str = "dtype") -> "Elements":
         """The Elements of their text; an ArgumentValueError names the argument."""
         factors, arrow, out = text.partition("->")
@@ -62,17 +71,26 @@ class Elements(NamedTuple):
         return cls.of(first, second, result, recipe, FAST in words)
 
     def __str__(self) -> str:
+        usual = Elements.of(self.a, self.b, None, self.recipe)
+        return self.factors if self.out is usual.out else f"{self.factors} -> {self.out}"
+
+    @property
+    def factors(self) -> str:
+        """The text without the type of the result."""
         words = [self.a.name]
         words += [f"by {self.b}"] if self.b is not self.a else []
         words += [self.recipe] if self.recipe is not None else []
-        words += [FAST] if self.fast_accumulation else []
-        usual = Elements.of(self.a, self.b, None, self.recipe)
-        return " ".join([*words, *([f"-> {self.out}"] if self.out is not usual.out else [])])
+        return " ".join([*words, *([FAST] if self.fast_accumulation else [])])
 
     @property
     def is_plain(self) -> bool:
         """Whether all are of one type that needs no scales."""
         return self.a is self.b is self.out and self.a in dtypes.FLOATS
+
+    @property
+    def poison(self) -> float:
+        """What fills a result before it is written: NaN, or the least number of int32, which no sum is."""
+        return nan if self.out.kind == "float" else -(2.0**31)
 
     def spread(self, kind: DType) -> float:
         """The standard deviation of random numbers of this type, so that results have the range of any float."""
@@ -80,3 +98,9 @@ class Elements(NamedTuple):
             return 1.0
         wide = self.recipe is not None or self.out.kind == "integer"
         return LARGEST[kind] / SIGMAS if wide else SIGMAS
+
+    def numbers(self, kind: DType, normal: NDArray[np.float32]) -> NDArray[Any]:
+        """Random numbers of this type, made of normal ones."""
+        if kind in LARGEST:
+            normal = (normal * self.spread(kind)).clip(-LARGEST[kind], LARGEST[kind])
+        return (normal.round() if kind.kind == "integer" else normal).astype(kind.numpy_dtype)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware, Unit
 
 if TYPE_CHECKING:  # which takes longer to import than this module
@@ -48,6 +48,8 @@ class Costs(NamedTuple):
     (tile_m + tile_n) / (tile_m * tile_n).
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     scattered: us for as many elements if they are stored one by one.
+    promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
+    while another one multiplies. It is a guess: no GPU has measured it.
     """
 
     clock: float = 1850.0
@@ -71,6 +73,7 @@ class Costs(NamedTuple):
     wave: float = 1.2
     cluster_launch: float = 0.05
     scattered: float = 2.0
+    promotion: float = 100.0
 
 
 COSTS = Costs()
@@ -113,7 +116,8 @@ class Tiles(NamedTuple):
 
     rows_m, rows_n: what is brought of A and of B for a tile, in rows of 64 of k; MN-major operands come in panels.
     swapped: whether the tiles cut the transposed product, so that tile_m lies along n. scattered: whether elements of
-    out are stored one by one.
+    out are stored one by one. promotion: instructions of CUDA cores by which an element of a step's products joins its
+    sum; 0 where tensor cores add.
     """
 
     tile_m: Array
@@ -128,6 +132,7 @@ class Tiles(NamedTuple):
     rows_n: Array
     swapped: "NDArray[np.bool_]"
     scattered: "NDArray[np.bool_]"
+    promotion: float = 0.0
 
 
 class Prepared(NamedTuple):
@@ -173,6 +178,9 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     fill = rows * k * dtype.nbytes / costs.fill
     handover = costs.handover * (k / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
+    if tiles.promotion and costs.promotion:
+        added = tile_m * tile_n * tiles.promotion / gpu.macs("cuda_cores", fp32)
+        step += _fourth((multiply + added + tile_m / 64 * costs.promotion) / tiles.consumers)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange

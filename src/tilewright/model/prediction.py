@@ -119,13 +119,14 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "writes to SMEM": ("fill",),
     "L2": ("l2",),
     "handovers of slots": ("handover", "apart", "outside"),
+    "promotion of sums": ("promotion",),
     "GMEM": ("dram_share",),
     "power": ("power",),
 }
 """The Costs that make up each limit."""
 
 _FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
-_FREE |= {"dram_share": inf, "power": inf}
+_FREE |= {"promotion": 0.0, "dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 
@@ -150,17 +151,20 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
     It is that of `times`, or what DRAM takes at least for each operand once.
     """
     tiles = prepared.tiles
-    us = _us(prepared, problem, row_bytes)
-    streamed = _streamed(problem, gpu) + prepared.fixed.item() + prepared.costs.wave
     clusters, waves = _clusters(prepared, problem)
     padded = waves * gpu.sm_count * (tiles.tile_m * tiles.tile_n / tiles.split_k).item()
     return Prediction(
         tile_count=int(clusters * (tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
         waves=waves,
         quantization=problem.m * problem.n * problem.batch_count / padded,
-        seconds=max(us, streamed) / 1e6,
+        seconds=seconds_at_least(_us(prepared, problem, row_bytes), problem, prepared, gpu),
         flops=problem.flops,
     )
+
+
+def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
+    """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
+    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way]) + prepared.costs.wave) / 1e6
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:

@@ -5,6 +5,8 @@ from functools import lru_cache
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Array, Fixed, Tiles, fixed, prepare, times_of
+from tilewright.model.prediction import seconds_at_least
+from tilewright.problem import Problem
 
 
 class Ranking:
@@ -23,6 +25,13 @@ class Ranking:
         return times_of(self.fixed(n, k, batch_count, row_bytes), m)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
-    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
-        """The index of the quickest way, the first of equals."""
-        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
+    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> tuple[int, float]:
+        """The index of the quickest way, the first of equals, and its time in us."""
+        times = self.times(m, n, k, batch_count, row_bytes)
+        index = int(times.argmin())
+        return index, float(times[index])
+
+    def best_seconds(self, problem: Problem, gpu: Hardware, *product: int) -> float:
+        """What `predict` says of the quickest way for a problem, which the ranking takes for `product`."""
+        index, us = self.best(*product)
+        return seconds_at_least(us, problem, self._prepared, gpu, index)

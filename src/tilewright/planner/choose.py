@@ -1,7 +1,7 @@
 """The choice of a kernel and a Config for a problem, with the reason."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
@@ -20,17 +20,22 @@ from tilewright.rounding import round_up
 class Choice(NamedTuple):
     """A kernel with its Config, and the problem as it solves it, maybe with copies.
 
-    remarks: what the reason says besides kernel and Config. tuned: whether the Config was measured. compared: whether
-    the model compared copies of operands with another kernel. asked: the argument that the caller chose with, if any.
+    origin: where the Config was measured, if it was. copying: what the copies cost. refusals: why the kernels before it
+    do not take the problem as it is. asked: the argument that the caller chose with, if any.
     """
 
     kernel: Kernel
     config: Any
-    remarks: tuple[str, ...]
     copied: Copied
-    tuned: bool = False
-    compared: bool = False
+    origin: str = ""
+    copying: str = ""
+    refusals: tuple[str, ...] = ()
     asked: str = ""
+
+    @property
+    def tuned(self) -> bool:
+        """Whether the Config was measured."""
+        return bool(self.origin)
 
     @property
     def reason(self) -> str:
@@ -40,7 +45,7 @@ class Choice(NamedTuple):
             said = [f"{kernel.name}: asked for by {self.asked}"]
         else:
             said = [f"{kernel.name}: {kernel.summary}", kernel.remark(self.config)]
-        return "; ".join(filter(None, (*said, *self.remarks)))
+        return "; ".join(filter(None, (*said, self.origin, self.copying, *self.refusals)))
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last, though sums of columns are added behind it."""
@@ -48,19 +53,20 @@ class Choice(NamedTuple):
         beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
         return [*beside, self.kernel.assemble(self.config, problem, hardware)]
 
-    def seconds(self, hardware: Hardware, rows: int | None = None, power: Power = "recorded") -> float:
-        """What the model says of all launches, or of so many rows; infinite for a kernel that it does not know.
+    def seconds(self, hardware: Hardware, power: Power = "recorded") -> float:
+        """What the model says of all launches; infinite for a kernel that it does not know.
 
         In the state `recorded`, it is what the planner ranks by.
         """
-        problem = self.copied.problem if rows is None else self.copied.problem._replace(m=rows)
-        predicted = self.kernel.predict(self.config, problem, hardware, power)
+        predicted = self.kernel.predict(self.config, self.copied.problem, hardware, power)
         return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
 
-    def by_rows(self, hardware: Hardware) -> Callable[[int], "Choice"]:
-        """The Choice for each number of rows where the same kernel is chosen, by the model and without copies."""
-        best = self.kernel.best_by_rows(self.copied.problem, hardware)
-        return lambda rows: self._replace(config=best(rows))
+    def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
+        """The choice for a problem that differs in m, and about which `choose` decides alike; None as in `copying`."""
+        if not self.copied.copies:
+            return self
+        copied = self.copied.resized(problem)
+        return copied and self._replace(copied=copied, copying=copied.remark(hardware))
 
 
 def standing_for(rows: int) -> int:
@@ -90,28 +96,86 @@ def choose(
         if others:
             raise ArgumentValueError(f"config={config!r} fits {', '.join([name, *others])}: say which with kernel=")
         return _forced(problem, hardware, name, config, named=False)
-    offers: list[Choice] = []
-    refusals: list[str] = []
-    for candidate, copies in asked(problem, hardware):
-        if copies is not None:
-            offers.append(_offer(candidate, problem, copies, hardware, refusals, measured))
-        if refusal := candidate.refuses(problem, hardware):
-            refusals.append(f"{candidate.name} does not take it: {refusal}")
-    if not offers:
-        raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
-    best = next((offer for offer in offers if offer.tuned), None)
-    if best is None:
+    return Offers.of(problem, hardware).choice(problem, hardware, measured=measured, quiet=quiet)
+
+
+class Offer(NamedTuple):
+    """A kernel that takes a problem, maybe with copies; refusals: why the kernels before it do not take it as it is."""
+
+    kernel: Kernel
+    copied: Copied
+    refusals: tuple[str, ...]
+
+    def seconds(self, rows: int, hardware: Hardware) -> float:
+        """What the model says of so many rows, with the copies."""
+        seconds = self.kernel.best_seconds(self.copied.problem._replace(m=rows), hardware)
+        return seconds + self.copied.seconds(hardware, rows)
+
+
+class Offers(NamedTuple):
+    """What a product is chosen from, in order of preference: the same whatever its m, of those up to FEW_ROWS or above.
+
+    follow: whether that is so; where copies would take too much memory, it is not.
+    """
+
+    offers: tuple[Offer, ...]
+    follow: bool
+
+    @classmethod
+    def of(cls, problem: Problem, hardware: Hardware) -> "Offers":
+        """Those for a problem; raises as `choose` does."""
+        offers: list[Offer] = []
+        refusals: list[str] = []
+        follow = True
+        for kernel, copies in asked(problem, hardware):
+            if copies is not None:
+                offers.append(Offer(kernel, copies, tuple(refusals)))
+            if refusal := kernel.refuses(problem, hardware):
+                refusals.append(f"{kernel.name} does not take it: {refusal}")
+                follow = follow and (copies is not None or not refusal.operand)
+        if not offers:
+            raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+        return cls(tuple(offers), follow)
+
+    def resized(self, problem: Problem) -> "Offers | None":
+        """Those for a problem that differs in m; None if they are others."""
+        if not self.follow:
+            return None
+        resized = [offer._replace(copied=copied) for offer in self.offers if (copied := offer.copied.resized(problem))]
+        return Offers(tuple(resized), True) if len(resized) == len(self.offers) else None
+
+    def choice(self, problem: Problem, hardware: Hardware, *, measured: bool = True, quiet: bool = False) -> Choice:
+        """The best for the problem; the rest is as in `choose`."""
+        found = self._measured(problem, hardware) if measured else None
+        offer, config, origin = found or self._modeled(problem, hardware)
+        choice = Choice(offer.kernel, config, offer.copied, origin, offer.copied.remark(hardware), offer.refusals)
+        if not quiet:
+            self._warn(choice)
+        return choice
+
+    def _measured(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str] | None:
+        """The offer that a table has a Config of, with that and its reason."""
+        for offer in self.offers:
+            if found := tuned.best(problem, offer.copied.problem, hardware, offer.kernel.name):
+                return offer, *found
+        return None
+
+    def _modeled(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str]:
+        """The offer that the model says is the quickest, with its Config."""
         rows = problem.m if problem.n <= FEW_ROWS else standing_for(problem.m)
-        best = min(offers, key=lambda offer: offer.seconds(hardware, rows)) if len(offers) > 1 else offers[0]
-    copying = [offer for offer in offers if offer.copied.copies]
-    if quiet:
-        pass
-    elif best.copied.copies:
-        _notice(best.copied.remark(hardware))
-    elif best is offers[-1]:
-        for offer in copying:
-            _notice(f"{offer.kernel.name} does not take it: {offer.copied.reasons[0]}; the next kernel is slower")
-    return best._replace(compared=bool(copying) and len(offers) > 1)
+        offer = self.offers[0]
+        if len(self.offers) > 1:
+            offer = min(self.offers, key=lambda each: each.seconds(rows, hardware))
+        return offer, offer.kernel.best(offer.copied.problem._replace(m=rows), hardware), ""
+
+    def _warn(self, choice: Choice) -> None:
+        """Log what is slower than it need be: copies, or the last kernel in place of copies."""
+        if choice.copying:
+            _notice(choice.copying)
+        elif choice.kernel is self.offers[-1].kernel:
+            for kernel, copied, _ in self.offers:
+                if copied.copies:
+                    _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
 
 
 def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:
@@ -122,15 +186,6 @@ def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied
         # With batch_invariant, another kernel would add in another order.
         if taken is not None and (problem.batch_invariant or not (taken.copies or kernel.contends)):
             return
-
-
-def _offer(
-    kernel: Kernel, problem: Problem, copies: Copied, hardware: Hardware, refusals: Sequence[str], measured: bool
-) -> Choice:
-    """The Choice of a kernel that takes the problem, maybe after copies; `refusals`: of the kernels before it."""
-    found = tuned.best(problem, copies.problem, hardware, kernel.name) if measured else None
-    config, origin = found or (kernel.best(copies.problem, hardware), "")
-    return Choice(kernel, config, (origin, copies.remark(hardware), *refusals), copies, bool(origin))
 
 
 _noticed: set[str] = set()
@@ -184,4 +239,4 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
         config = kernel.best(copies.problem, hardware)
     else:
         kernel.check(config, copies.problem, hardware)
-    return Choice(kernel, config, (copies.remark(hardware),), copies, asked=asked)
+    return Choice(kernel, config, copies, copying=copies.remark(hardware), asked=asked)

@@ -1,6 +1,6 @@
 """Operands that a kernel cannot read where they are: each call copies them to a workspace first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -47,9 +47,16 @@ class Copied(NamedTuple):
             return []
         return [REPACK.assemble(RepackConfig(), self.repacking, hardware)]
 
-    def seconds(self, hardware: Hardware) -> float:
-        """The predicted time of the copies."""
-        return 0.0 if self.repacking is None else REPACK.predict(RepackConfig(), self.repacking, hardware).seconds
+    def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
+        """The predicted time of the copies, or of those of so many rows."""
+        if self.repacking is None:
+            return 0.0
+        repacking = self.repacking if rows is None else self.repacking._replace(m=rows)
+        return REPACK.predict(RepackConfig(), repacking, hardware).seconds
+
+    def resized(self, problem: Problem) -> "Copied | None":
+        """The same copies of a problem that differs in m; None as in `copying`."""
+        return copying(problem, self.copies, self.reasons)
 
     def remark(self, hardware: Hardware) -> str:
         """What each call copies and why, and what that costs; nothing without copies."""
@@ -71,23 +78,34 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
     None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
     number of times as large as itself, and the problem may be given to another kernel.
     """
-    asked = problem
-    copies: dict[str, Matrix] = {}
-    offsets: dict[str, int] = {}
-    reasons, nbytes = [], 0
+    asked, names = problem, []
+    reasons = []
     while (refusal := kernel.refuses(problem, hardware)) is not None:
         name = refusal.operand
-        if name not in ("a", "b") or name in copies:
+        if name not in ("a", "b") or name in names:
             return None
+        names.append(name)
+        reasons.append(refusal.reason)
+        problem = problem.with_operands({name: _copy(problem, name)[0]})
+    return copying(asked, names, tuple(reasons))
+
+
+def copying(problem: Problem, names: Sequence[str], reasons: tuple[str, ...]) -> Copied | None:
+    """The problem with copies of the named operands, each needed for its reason; None if they take too much memory.
+
+    That is much, and more than the operands, unless the problem may be given to no other kernel.
+    """
+    if not names:
+        return Copied(problem)
+    copies: dict[str, Matrix] = {}
+    offsets: dict[str, int] = {}
+    nbytes = 0
+    for name in names:
         copies[name], size = _copy(problem, name)
         offsets[name], nbytes = nbytes, nbytes + size
-        reasons.append(refusal.reason)
-        problem = problem.with_operands({name: copies[name]})
-    if not copies:
-        return Copied(problem)
-    if nbytes > UNCOUNTED_BYTES and nbytes > asked.minimum_bytes and not asked.batch_invariant:
+    if nbytes > UNCOUNTED_BYTES and nbytes > problem.minimum_bytes and not problem.batch_invariant:
         return None
-    return Copied(problem, repacking(asked, copies), offsets, nbytes, tuple(reasons))
+    return Copied(problem.with_operands(copies), repacking(problem, copies), offsets, nbytes, reasons)
 
 
 def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:

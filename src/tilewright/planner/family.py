@@ -4,19 +4,22 @@ A server multiplies with another number of rows at every step. The form of a cal
 was checked, bound and chosen for one member holds for the others.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
-from tilewright.backends.protocol import Backend
+from tilewright.backends.protocol import Backend, Executable
 from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
-from tilewright.kernels.kernel import Launch
+from tilewright.jit.compile import CompiledKernel
+from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.registry import FEW_ROWS
+from tilewright.kernels.repack import RepackConfig
 from tilewright.planner import tuned
 from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
-from tilewright.planner.choose import Choice, choose, standing_for
+from tilewright.planner.choose import Choice, Offers, standing_for
+from tilewright.planner.copies import REPACK, CopyingExecutable
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
@@ -71,14 +74,14 @@ class Member(NamedTuple):
 class _Known:
     """What is known of the choices of a family while the tuned tables are these.
 
-    measured: the numbers of rows that tables have entries for. holds: whether choices can be known at all. by_rows:
-    gives them for many rows, if only the model decides about their Configs.
+    measured: the numbers of rows that tables have entries for. choices: by what `choose` decides alike. offers: what is
+    chosen from, of few rows or columns (True) and of others.
     """
 
     def __init__(self, tables: tuple[Table, ...], measured: frozenset[int]):
-        self.tables, self.measured, self.holds = tables, measured, True
+        self.tables, self.measured = tables, measured
         self.choices: dict[tuple[int, int], Choice] = {}
-        self.by_rows: Callable[[int], Choice] | None = None
+        self.offers: dict[bool, Offers] = {}
 
 
 class Family:
@@ -117,15 +120,20 @@ class Family:
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
-        backend, hardware = self._backend, self._backend.hardware
-        problem = self._problem._replace(m=member.rows)
+        backend, problem = self._backend, self._problem._replace(m=member.rows)
         choice = self._choice(problem)
         if choice is None:
             return None
-        launch = self._launch(choice, problem)
-        compiled = in_memory(launch.source, hardware.arch)
-        if compiled is None or not backend.has_loaded(compiled):
+        copied = choice.copied
+        loaded = self._loaded(choice.kernel, choice.config, copied.problem if copied.copies else problem)
+        if loaded is None:
             return None
+        launch, compiled, executable = loaded
+        if copied.repacking is not None:
+            repack = self._loaded(REPACK, RepackConfig(), copied.repacking)
+            if repack is None:
+                return None
+            executable = CopyingExecutable(copied, repack[-1], executable, backend, launch.exchanged)
         slots = [self._resized(slot, member) for slot in self._slots]
         arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
         if self._allocates:
@@ -135,7 +143,7 @@ class Family:
         plan = Plan(
             Binding(problem, launch.exchanged),
             backend,
-            Prepared(choice, compiled, backend.prepare(compiled, launch.shape, launch.arguments)),
+            Prepared(choice, compiled, executable),
             slots,
             arrays,
             pointers,
@@ -152,48 +160,53 @@ class Family:
     def _choice(self, problem: Problem) -> Choice | None:
         """The choice for a problem; None if it cannot be known from that for other rows.
 
-        The choice of a kernel that reads the operands where they are is the same for all m that `standing_for` gives
-        one number, unless columns are few, or an entry of a tuned table is for m alone. Copies, and what they take in
-        comparison with another kernel, are others for each m.
+        It is the same for all m that `standing_for` gives one number, unless columns are few, or an entry of a tuned
+        table is for m alone. Only copies have the size of m.
         """
         if self._made is not None:
-            made = self._made.get(problem.m)
-            return made if made and not made.copied.copies else None
+            return self._made.get(problem.m)
         hardware = self._backend.hardware
         tables = tuned.tables(hardware)
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        if not known.holds:
-            return None
         m = problem.m
         measured = m in known.measured
         key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
         if (choice := known.choices.get(key)) is not None:
-            return choice
-        if known.by_rows is not None and m > FEW_ROWS:
-            choice = known.by_rows(m)
-        else:
-            choice = choose(problem, hardware)
-            if choice.compared or choice.copied.copies:
-                known.holds = bool(known.measured)
-                return None
-            if m > FEW_ROWS and problem.n > FEW_ROWS and not known.measured:
-                known.by_rows = choice.by_rows(hardware)
+            return choice.resized(problem, hardware)
+        few = min(m, problem.n) <= FEW_ROWS
+        offers = known.offers.get(few)
+        if offers is None:
+            offers = known.offers[few] = Offers.of(problem, hardware)
+        resized = offers.resized(problem)
+        if resized is None:
+            return None
         if len(known.choices) >= MOST_CHOICES:
             known.choices.clear()
-        known.choices[key] = choice
+        known.choices[key] = choice = resized.choice(problem, hardware)
         return choice
 
-    def _launch(self, choice: Choice, problem: Problem) -> Launch:
-        """The launch of a choice.
+    def _loaded(
+        self, kernel: Kernel, config: Any, problem: Problem
+    ) -> tuple[Launch, CompiledKernel, Executable] | None:
+        """A launch that is ready; None if its kernel is not compiled and loaded."""
+        backend = self._backend
+        launch = self._launch(kernel, config, problem)
+        compiled = in_memory(launch.source, backend.hardware.arch)
+        if compiled is None or not backend.has_loaded(compiled):
+            return None
+        return launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
-        The features of problems are the same for all m with the same remainder by 8, unless rows are few.
+    def _launch(self, kernel: Kernel, config: Any, problem: Problem) -> Launch:
+        """The launch of a kernel with a Config.
+
+        The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         few = min(problem.m, problem.n) <= FEW_ROWS
-        key = choice.kernel.name, choice.config, problem.m if few else problem.m % 8
+        key = kernel.name, config, problem.m if few else problem.m & -problem.m & 7
         like = self._launches.get(key)
-        launch = choice.kernel.assemble(choice.config, problem, self._backend.hardware, like)
+        launch = kernel.assemble(config, problem, self._backend.hardware, like)
         if like is None:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()

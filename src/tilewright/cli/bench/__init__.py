@@ -19,7 +19,7 @@ from tilewright.cli.bench.options import (
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
 from tilewright.cli.options import Seed, require_plot
 from tilewright.cli.output import console, print_json, progress
-from tilewright.cli.products import problem_of
+from tilewright.cli.products import require_elements
 from tilewright.errors import UnavailableError, message_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def bench(
     suite: Annotated[
         str | None,
         typer.Argument(
-            help="proof, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, batches, "
-            "chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
+            help="proof, low-precision, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, "
+            "batches, chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
             "or a record (.json) to be shown again.",
             show_default=False,
         ),
@@ -67,7 +67,8 @@ def bench(
       CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
-      tilewright bench llama-7b --dtype fp8_e4m3 --recipe row --fast-accumulation
+      tilewright bench low-precision --recipe tensor --fast-accumulation
+      tilewright bench llama-7b --dtype fp8_e4m3 --recipe row
       tilewright bench --shape 4096 --dtype int8 --contender tilewright --contender torch --contender cublas
       tilewright bench --shape 4096 --epilogue "gelu(acc + bias)" --epilogue "acc -> amax" --operand bias=n
       tilewright bench squares --configs all --output record.json
@@ -98,7 +99,7 @@ def bench(
     )
     for each in wanted:
         each.require(settings.data)
-        problem_of(each, bias=False, activation=None)  # which raises what is wrong with its elements
+        require_elements(each.elements)
     to.require(self_check)
     _require_gpu()
     record = _record(wanted, settings, suite, to)

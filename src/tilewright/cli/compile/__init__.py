@@ -59,6 +59,7 @@ def compile(
       tilewright compile llama-7b --gpu H200
       tilewright compile --shape 1,12288,4096 --rows 1-4096 --gpu H200
       tilewright compile --shape 512,4096,4096 --bias --activation gelu
+      tilewright compile qwen3 --dtype int8 --recipe row --rows 1-64 --gpu H200
     """
     from tilewright.jit.cache import default_cache
     from tilewright.planner.ahead import prepare, units_of

@@ -13,8 +13,7 @@ from tilewright.cli.options import (
     ActivationOption,
     BackendName,
     BackendOption,
-    DTypeName,
-    DTypeOption,
+    ElementOptions,
     EpilogueOption,
     GateOption,
     Json,
@@ -33,6 +32,7 @@ from tilewright.cli.options import (
     wants_gpu,
 )
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
+from tilewright.cli.products import require_elements
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def run(
     m: M = None,
     n: N = None,
     k: K = None,
-    dtype: DTypeOption = DTypeName.bf16,
-    out_dtype: Annotated[
-        DTypeName | None, typer.Option("--out-dtype", help="Element type of the result; A's by default.")
-    ] = None,
+    *,
+    types: ElementOptions,
     layout: LayoutOption = Layout.nt,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     activation: ActivationOption = None,
@@ -79,27 +77,33 @@ def run(
     Examples:
       tilewright run
       tilewright run 4096 4096 4096 --dtype bf16
+      tilewright run 256 256 256 --dtype fp8_e4m3 --recipe row --bias
+      tilewright run 256 256 256 --dtype int8
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
       tilewright run 256 256 256 --backend emulator --json
     """
     shape = shape_of(m, n, k)
-    from tilewright import dtypes
     from tilewright.checking.product import Product
     from tilewright.errors import silence
 
     silence("tilewright.planner.choose")  # the outcome says why
-    on_gpu = wants_gpu(backend)
-    kind = dtypes.parse(dtype.value, "--dtype")
+    on_gpu, elements = wants_gpu(backend), types.elements()
     plain = {"bias": bias, "activation": activation.value if activation else None}
+    scaled = elements.recipe is not None
+    said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation, scaled=scaled)
     product = Product(
         *(shape or GPU_SHAPE),
-        dtype=kind,
-        out_dtype=dtypes.parse(out_dtype.value, "--out-dtype") if out_dtype else kind,
+        dtype=elements.a,
+        b_dtype=elements.b,
+        out_dtype=elements.out,
+        recipe=elements.recipe,
+        fast_accumulation=elements.fast_accumulation,
         layout=layout.value,
-        **(expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation) or plain),
+        **(said or ({} if scaled else plain)),
     )
+    require_elements(elements)
     if on_gpu and tensor_cores is TensorCores.hardware:
         raise ArgumentValueError("--tensor-cores hardware is for the emulator, and this runs on a GPU: leave it out")
     outcome = (
@@ -136,7 +140,8 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     placement = gpu_placement(product.dtype)
     arrays = {name: placement.from_numpy(array) for name, array in (operands | written).items()}
     # NaN shows elements that were not written.
-    out = placement.from_numpy(np.full((product.m, product.columns), np.nan, product.out_dtype.numpy_dtype))
+    poisoned = np.full((product.m, product.columns), product.elements.poison, product.out_dtype.numpy_dtype)
+    out = placement.from_numpy(poisoned)
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, backend="gpu")
     planned(a, b, **added, out=out)
@@ -227,7 +232,8 @@ def _emulated(
             backend=backend,
         )
         out, counters = planned.counted(a, b, **added)
-    outcome = _outcome(small, planned, small.verify(out, operands, planned.accumulator), reason or planned.reason)
+    comparison = small.verify(out, operands, planned.accumulator)
+    outcome = _outcome(small, planned, comparison, reason or planned.reason)
     if planned.kernel is not None:
         outcome.record["counters"] = counters.as_dict()
         if small != product:
@@ -275,7 +281,10 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "n": product.n,
         "k": product.k,
         "dtype": product.dtype.name,
+        "b_dtype": product.elements.b.name,
         "out_dtype": product.out_dtype.name,
+        "recipe": product.recipe,
+        "fast_accumulation": product.fast_accumulation,
         "layout": product.layout,
         "epilogue": product.epilogue.get("epilogue"),
         "gate": product.epilogue.get("gate"),

@@ -75,6 +75,7 @@ def tune(
     Examples:
       tilewright tune llama-7b
       tilewright tune --shape 512,12288,4096 --bias --activation gelu
+      tilewright tune llama-7b --dtype fp8_e4m3 --recipe row
       tilewright tune --list --gpu H200
       tilewright tune --export h200.json
       tilewright tune --import h200.json

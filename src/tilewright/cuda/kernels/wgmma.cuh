@@ -54,11 +54,10 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, index);
+  Consumer<Config> consumer(storage, pipeline, parameters, index);
   WarpOutput<Config> output(parameters, map_out, staging);
   const WarpFinish<Config> finish(parameters);
   Totals<Config> totals(parameters);
-  Promotion<Config> promotion(parameters);
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
     return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
@@ -76,11 +75,12 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   auto begin_promotion = [&](uint32_t tile_index) {  // behind the first wgmmas
     if constexpr (HasBlockScales<Config>) {
       const auto at = tiles.locate(tile_index);
-      promotion.begin(at.row + index * row_blocks * 64 + warp * 16, at.column, at.batch,
-                      place.part);
+      consumer.promotion.begin(at.row + index * row_blocks * 64 + warp * 16, at.column, at.batch,
+                               place.part);
     }
   };
-  auto begin = [&](uint32_t tile_index) {  // behind these, too
+  auto begin = [&](uint32_t tile_index) {  // behind them, too
+    if constexpr (!Config::overlap) begin_promotion(tile_index);
     tile = locate(tile_index);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
@@ -95,7 +95,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
       if (holding) output.store(words, row_block(tile, last));
     };
     tiles.for_each_tile([&](uint32_t tile_index) {
-      consumer.multiply_tile(accumulators, tiles.k_blocks, promotion, [&] {
+      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] {
         begin_promotion(tile_index);
         store_held();
         begin(tile_index);
@@ -115,10 +115,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     store_held();
   } else {
     tiles.for_each_tile([&](uint32_t tile_index) {
-      consumer.multiply_tile(accumulators, tiles.k_blocks, promotion, [&] {
-        begin_promotion(tile_index);
-        begin(tile_index);
-      });
+      consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { begin(tile_index); });
       const WarpColumns<Config> columns(parameters, tile, totals);
       consumer.template wait<0>(accumulators);
       auto write = [&](const auto& sums) {

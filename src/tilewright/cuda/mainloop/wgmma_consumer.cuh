@@ -46,8 +46,7 @@ class Consumer {
   // is the `last`, as below. `during_first` runs during the first wgmmas. The other consumer
   // multiplies while this one adds.
   template <bool first, class During>
-  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values],
-                                          const Promotion<Config>& promotion, bool last,
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
                                           During during_first) {
     pipeline.wait_full(position);
 #pragma unroll
@@ -67,10 +66,12 @@ class Consumer {
   }
 
  public:
+  Promotion<Config> promotion;
+
   // Consumer number `index`.
   __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
-                                      int index)
-      : pipeline(ring) {
+                                      const GemmParameters& parameters, int index)
+      : pipeline(ring), promotion(parameters) {
     const uint32_t slot = shared_address(storage.slots);
     a = A::low_word(slot) + index * row_blocks * A::block_step;
     b = B::low_word(slot) + Config::a_bytes / 16;
@@ -78,18 +79,18 @@ class Consumer {
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
   // group per row block, unless they are promoted. `during_first` runs during the first, which
-  // overwrite row block 0; it begins the promotion of the tile, if that has scales.
+  // overwrite row block 0; it begins the tile's promotion, if that has scales.
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
-                                                Promotion<Config>& promotion, During during_first) {
+                                                During during_first) {
     if constexpr (Config::promotes) {
       Sum products[values];
-      promote<true>(accumulators, products, promotion, k_blocks == 1, during_first);
+      promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
         promotion.advance();
         position.advance();
-        promote<false>(accumulators, products, promotion, k_block + 1 == k_blocks, [] {});
+        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
       return;
     }

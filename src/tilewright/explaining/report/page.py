@@ -24,7 +24,7 @@ def require_packages() -> None:
     missing = [name for name in ("matplotlib", "jinja2") if find_spec(name) is None]
     if missing:
         raise UnavailableError(
-            f"a report needs {' and '.join(missing)}, not installed here: pip install 'tilewright[report]'"
+            f"a report needs {' and '.join(missing)}, not installed here: pip install {' '.join(missing)}"
         )
 
 
