@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
 from tilewright.dtypes import DType, by_name  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of, row_config  # noqa: E402
+from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of, tiles_in  # noqa: E402
 from tilewright.measure.graph import graph_work  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.operand import Operand, contiguous_strides  # noqa: E402
@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", choices=("bf16", "fp16", "fp32"), default=["bf16", "fp32"])
     parser.add_argument("--codes", choices=("fp8_e4m3", "fp8_e5m2", "int8"), default="fp8_e4m3")
     parser.add_argument("--blocks", nargs="+", choices=BLOCKS, default=BLOCKS)
+    parser.add_argument("--only-transposed", action="store_true", help="leave out codes of x alone")
     parser.add_argument("--seconds", type=float, default=120, help="after which no case is begun (default: 120)")
     options = parser.parse_args()
     gpu, begun = backend(0), time.monotonic()
@@ -63,8 +64,9 @@ def main() -> None:
         "columns": ["m", "k", "dtype", "codes", "block", "transposed", "config", "us", "TB/s", "share"],
         "launches": [],
     }
+    ways = (True,) if options.only_transposed else (False, True)
     with gpu.current():
-        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, (False, True)):
+        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, ways):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             m, k = map(int, shape.split("x"))
@@ -140,14 +142,11 @@ class Sets:
 
 def configs(question: Quantization) -> list[QuantizeConfig]:
     """The usual Config, and those to compare with it."""
-    usual, is_wide = config_of(question), question.x.dtype.nbytes == 4
-    if usual.tile_n != 128:
-        others = [row_config(question, chunks) for chunks in (2, 8)]
-    elif question.transposed_codes is not None or not (question.by_line or question.whole):
-        others = [QuantizeConfig(128, 128, 512, 2), replace(usual, ctas=3)] if is_wide else [replace(usual, ctas=4)]
-    else:
-        others = [QuantizeConfig(32, 128, 64), QuantizeConfig()]
-    others += [replace(each, prefetches=True) for each in (usual, others[0])]
+    usual = config_of(question)
+    aheads = [0, *(tiles_in(kilobytes << 10, question, usual) for kilobytes in (48, 96, 144))]
+    others = [replace(usual, ahead=ahead) for ahead in aheads]
+    if question.transposed_codes is not None:
+        others += [replace(usual, group_m=rows, ahead=ahead) for ahead in (0, 1) for rows in (4, 16, 64)]
     return list(dict.fromkeys((usual, *others)))
 
 

@@ -8,6 +8,7 @@ from support.memory import View
 from support.runs import multiply_emulated
 from support.variants import Variant
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.dtypes import parse
 from tilewright.emulator import Observer
 from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.kernels.gemv import GemvConfig
@@ -27,28 +28,38 @@ class StrayReads(Observer):
                 self.count += (self.device.read(int(address), width) == 0xFF).all()
 
 
-CONFIGS = {
-    "k": (GemvConfig(1, 8, 8, 2, 1), GemvConfig(4, 16, 2, 1, 2, prefetch=1), GemvConfig(2, 8, 4, 1, 1, 2)),
-    "n": (GemvConfig(8, 64, 1, 2, 1, prefetch=9), GemvConfig(16, 64, 1, 1, 1, 2)),
-}
-"""By the dimension along which B is contiguous."""
+CONFIGS = (
+    ("bf16", "k", GemvConfig(1, 8, 8, 2, 1)),
+    ("bf16", "k", GemvConfig(4, 16, 2, 1, 2, prefetch=1)),
+    ("bf16", "k", GemvConfig(2, 8, 4, 1, 1, 2)),
+    ("bf16", "n", GemvConfig(8, 64, 1, 2, 1, prefetch=9)),
+    ("bf16", "n", GemvConfig(16, 64, 1, 1, 1, 2)),
+    ("fp32", "k", GemvConfig(1, 2, 8, 2, 1)),
+    ("fp32", "k", GemvConfig(8, 16, 2, 1, 2, 2, prefetch=1)),
+    ("fp32", "n", GemvConfig(2, 32, 1, 2, 1, prefetch=9)),
+    ("fp32", "n", GemvConfig(9, 64, 1, 1, 1, 2)),
+)
+"""With the dimension along which B is contiguous."""
 
 
 @pytest.mark.parametrize("gap", [0, 2, 3])
-@pytest.mark.parametrize(("along", "config"), [(along, config) for along in CONFIGS for config in CONFIGS[along]])
-def test_operands_may_begin_at_any_element(along, config, gap):
-    """At all eight places of 16 bytes, and k at all places of a step's end; rows of memory have gaps or none."""
+@pytest.mark.parametrize(("dtype", "along", "config"), CONFIGS)
+def test_operands_may_begin_at_any_element(dtype, along, config, gap):
+    """At all places of 16 bytes, and k at all places of a step's end; rows of memory have gaps or none."""
     strays = StrayReads()
     backend = EmulatedBackend(checks=True, observers=[strays])
     strays.device = backend.device
-    variant = Variant("gemv", config, "bf16", f"{along}2", "k2", 2, "bf16")
-    for skew in range(8):
+    nbytes = parse(dtype, "dtype").nbytes
+    places = 16 // nbytes
+    variant = Variant("gemv", config, dtype, f"{along}{nbytes}", f"k{nbytes}", nbytes, dtype)
+    for skew in range(places):
         m, n, k = (3, 21, 1020 + skew) if along == "k" else (9, 201, 70 + skew)
-        a = View("bf16", (m, k), (k + gap, 1), 7 - skew)
-        b = View("bf16", (k, n), (1, k + gap) if along == "k" else (n + gap, 1), skew)
-        case = Case(variant, a, b, View("bf16", (m, n), (n, 1)))
+        a = View(dtype, (m, k), (k + gap, 1), places - 1 - skew)
+        b = View(dtype, (k, n), (1, k + gap) if along == "k" else (n + gap, 1), skew)
+        case = Case(variant, a, b, View(dtype, (m, n), (n, 1)))
         features = EVERY_KERNEL["gemv"].features(case.problem())
-        assert (features.a_straddles and features.b_straddles) or skew % 4 in (0, 3)
+        assert features.b_straddles or skew % (places // 2) == 0
+        assert features.a_straddles or dtype == "fp32" or skew % 4 == 3
         multiply_emulated(case, backend)
         assert strays.count == 0
     assert strays.loads > 0

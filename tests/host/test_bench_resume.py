@@ -406,7 +406,7 @@ def test_the_proof_has_24_products_nt_and_8_nn_against_all_peers():
     assert own.pop("proof") == suite.contenders
     assert own == {
         "invariant": ("tilewright", "tilewright:invariant", "cublas"),
-        "low-precision": ("tilewright", "tilewright:tuned", "torch", "cublas", "cublaslt", "triton", "deepgemm"),
+        "low-precision": ("tilewright", "torch", "cublaslt", "cublas"),
         "few-rows": ("tilewright", "tilewright:gemv", "cublas", "read"),
         "batches": (*suites.USUAL, "read"),
         "chains": ("tilewright", "tilewright:serial", "tilewright:gemv", "tilewright:gemv:serial", "cublas"),

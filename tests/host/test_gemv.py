@@ -99,6 +99,14 @@ def test_what_it_refuses(problem, gpu, reason):
     assert reason in GEMV.refuses(problem, gpu).reason
 
 
+def test_cuda_cores_multiply_fp32():
+    """So that rooflines have their rate, and blocks of a thread are its sums."""
+    assert [GEMV.unit_of(dtype) for dtype in (bf16, fp32)] == ["mma", "cuda_cores"]
+    constants = GEMV.constants(GemvConfig(8, 16, 2), product(8, 64, 64, dtype=fp32))
+    assert GEMV.blocking(constants).thread == (8, 4)
+    assert constants.accumulators == 32
+
+
 @pytest.mark.parametrize("dtype", [bf16, fp32])
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 9, 16, 17, 40])

@@ -201,9 +201,18 @@ def test_cublaslt_adds_int8_in_int32_and_has_no_mode_for_it(library):
     assert double.attributes == {3: 1, 4: 0}
     (description,) = [arguments for function, arguments in double.calls if function == "cublasLtMatmulDescCreate"]
     assert description[1:] == [72, 10]
-    for text, why in (("int8 row", "without scales"), ("fp8_e4m3 1x128_1x128", "--recipe is 1x128_1x128")):
+    for text, m, why in (("int8 row", 32, "without scales"), ("fp8_e4m3 1x128_1x128", 30, "m is 30: make it")):
         with pytest.raises(Absent, match=why):
-            CublasLt().prepare(given(text)[0])
+            CublasLt().prepare(given(text, m=m)[0])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "modes"),
+    [("tensor", {}), ("1x128_128x128", {31: 5, 32: 4}), ("1x128_1x128", {31: 4, 32: 4})],
+)
+def test_cublaslt_is_told_what_each_scale_is_for(library, recipe, modes):
+    CublasLt().prepare(given(f"fp8_e4m3 {recipe}")[0])
+    assert library.last.attributes == {3: 1, 4: 0, 25: 0, 17: 500, 18: 400} | modes
 
 
 def test_a_product_that_cublaslt_does_not_take_is_absent(library, monkeypatch):
@@ -239,16 +248,19 @@ def test_a_library_of_cublas_that_is_missing_is_absent_and_its_faults_are_errors
 @pytest.mark.parametrize(
     ("options", "texts"),
     [
-        ((), {"fp8_e4m3 row"}),
-        (("--recipe", "tensor", "--fast-accumulation"), {"fp8_e4m3 tensor fast"}),
-        (("--b-dtype", "fp8_e5m2", "--out-dtype", "fp16"), {"fp8_e4m3 by fp8_e5m2 row -> fp16"}),
+        ((), {"fp8_e4m3 row fast", "int8"}),
+        (("--out-dtype", "bf16"), {"fp8_e4m3 row fast", "int8 -> bf16"}),
+        (("--dtype", "fp8_e4m3", "--recipe", "tensor", "--fast-accumulation"), {"fp8_e4m3 tensor fast"}),
+        (("--dtype", "fp8_e5m2", "--b-dtype", "fp8_e4m3"), {"fp8_e5m2 by fp8_e4m3"}),
         (("--dtype", "int8"), {"int8"}),
     ],
 )
-def test_options_change_the_elements_of_a_suite_and_a_dtype_replaces_them(monkeypatch, options, texts):
-    known = ("tilewright", "tilewright:tuned", "torch", "cublas", "cublaslt", "triton", "deepgemm")
+def test_options_change_the_elements_of_a_suite_and_a_dtype_replaces_them(monkeypatch, tmp_path, options, texts):
+    known = ("tilewright", "torch", "cublaslt")
     fake_machine(monkeypatch, {name: lambda name=name: FakeContender(name) for name in known})
-    record = in_json("bench", "low-precision", *options, "--time-limit", 0, "--protocol", "burst", "--rounds", 1)
+    suite = tmp_path / "mine.toml"
+    suite.write_text('dtype = ["fp8_e4m3 row fast", "int8"]\n[[shapes]]\nm = [16, 32]\nn = 16\nk = 32\n')
+    record = in_json("bench", suite, *options, "--time-limit", 0, "--protocol", "burst", "--rounds", 1)
     assert {shape["dtype"] for shape in record["shapes"]} == texts
     assert record["contenders"] == list(known)
     assert record["baseline"] == "torch"

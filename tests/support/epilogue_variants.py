@@ -49,6 +49,7 @@ EXPRESSIONS = (
     Variant("gemv", GemvConfig(2, 8, 4, 2, 1), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
     Variant("gemv", GemvConfig(8, 64, 1, 2, 1, 2), "fp16", "k16", "mn2", 4, "fp32", **GATED),
     Variant("gemv", GemvConfig(4, 16, 2, 1, 1, swap_ab=True), "bf16", "k2", "k4", 2, "bf16", **CURVES),
+    Variant("gemv", GemvConfig(7, 16, 4, 1, 1, 2), "fp32", "k16", "k16", 4, "bf16", **GATED),
     Variant("copy", CopyConfig(), "bf16", "k16", "k16", 4, "bf16", **LINEAR),
     Variant("copy", CopyConfig(64, 64), "fp16", "k2", "k2", 4, "fp32", **LEAKY),
 )  # fmt: skip
@@ -74,6 +75,8 @@ GATES = (
     ),
     Variant("gemv", GemvConfig(1, 8, 8, 1, 1), "fp16", "k16", "k8", 2, "fp16", n_multiple=2, gate="stacked", **SCALED),
     Variant("gemv", GemvConfig(4, 8, 2, 1, 2), "bf16", "k16", "k2", 2, "fp16", n_multiple=2, gate="stacked", **SWIGLU),
+    Variant("gemv", GemvConfig(4, 8, 8, 1, 1), "fp32", "k16", "k4", 4, "fp32", n_multiple=2, gate="stacked", **SWIGLU),
+    Variant("gemv", GemvConfig(6, 8, 2, 1, 2), "fp32", "k4", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
     Variant(
         "gemv", GemvConfig(8, 64, 1, 2, 1), "bf16", "k2", "mn4", 4, "fp32", n_multiple=2, gate="interleaved", **SWIGLU,
     ),

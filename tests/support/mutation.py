@@ -137,6 +137,7 @@ SUBJECTS = (
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
     Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
     Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
+    Subject("gemv, fp32", "gemv", GemvConfig(8, 16, 2, 2, 2, 2), "fp32", (6, 40, 556)),
     Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),

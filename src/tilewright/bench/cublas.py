@@ -14,6 +14,8 @@ from tilewright.bench.contender import Absent, Prepared
 from tilewright.bench.inputs import Inputs
 from tilewright.dtypes import DType
 from tilewright.errors import UnavailableError
+from tilewright.expression.tree import SCALES
+from tilewright.problem import RECIPES, Blocks, cuts_k
 
 CUDA_TYPES = {
     dtypes.fp32: 0, dtypes.fp16: 2, dtypes.int8: 3, dtypes.int32: 10, dtypes.bf16: 14, dtypes.fp8_e4m3: 28,
@@ -24,8 +26,8 @@ COMPUTE_32F, COMPUTE_32I = 68, 72
 """cublasComputeType_t."""
 TRANSA, TRANSB, SCALE_POINTERS, FAST_ACCUM, SCALE_MODES = 3, 4, (17, 18), 25, (31, 32)
 """cublasLtMatmulDescAttributes_t; pairs are of the first and of the second matrix."""
-OUTER_VECTOR = 3
-"""cublasLtMatmulMatrixScale_t: an fp32 scale for each row of the first matrix, or each column of the second."""
+SCALE_MODE = {Blocks(rows=1): 3, Blocks(columns=1): 3, Blocks(1, 128): 4, Blocks(128, 1): 4, Blocks(128, 128): 5}
+"""cublasLtMatmulMatrixScale_t by what an fp32 scale is for; one for all is the usual mode."""
 MAX_WORKSPACE = 1
 """cublasLtMatmulPreferenceAttributes_t."""
 WORKSPACE_BYTES = 32 << 20
@@ -101,8 +103,8 @@ def tuned_by_cublaslt(inputs: Inputs, choice: Any = None) -> Prepared:
     library, elements = Library("cublasLt", inputs.torch), inputs.elements
     if elements.a is dtypes.int8 and (elements.recipe is not None or elements.out is not dtypes.int32):
         raise Absent("cuBLASLt multiplies int8 into int32 without scales: leave --recipe and --out-dtype out")
-    if elements.recipe not in (None, "tensor", "row"):
-        raise Absent(f"cuBLASLt is called with scales of tensors and of rows, and --recipe is {elements.recipe}")
+    if cuts_k(elements.recipe) and inputs.shape.m % 4:
+        raise Absent(f"cuBLASLt reads scales of blocks of 4 rows, and m is {inputs.shape.m}: make it a multiple of 4")
     product = _Product(inputs, library)
     found = product.algorithms() if choice is None else [_result(choice)]
     if not found:
@@ -157,9 +159,10 @@ class _Product:
         """Say where the scales are; those of B, the first matrix, come first."""
         if self._inputs.elements.recipe is None:
             return
-        for name, pointer, mode in zip(("scale_b", "scale_a"), SCALE_POINTERS, SCALE_MODES, strict=True):
-            if self._inputs.elements.recipe == "row":
-                self._set(mode, ctypes.c_int32(OUTER_VECTOR))
+        both = zip(reversed(SCALES), reversed(RECIPES[self._inputs.elements.recipe]), strict=True)
+        for (name, blocks), pointer, mode in zip(both, SCALE_POINTERS, SCALE_MODES, strict=True):
+            if blocks in SCALE_MODE:
+                self._set(mode, ctypes.c_int32(SCALE_MODE[blocks]))
             self._set(pointer, ctypes.c_void_p(self._inputs.scales[name].data_ptr()))
 
     def _layout(self, kind: DType, rows: int, columns: int) -> ctypes.c_void_p:

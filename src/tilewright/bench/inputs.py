@@ -159,7 +159,7 @@ class Inputs:
         return getattr(self.torch, kind.torch.removeprefix("torch."))
 
     def _scales(self) -> dict[str, Any]:
-        """The scales of all sets by name, uneven ones; those of blocks along k have neighbors along m or n together."""
+        """The scales of all sets by name, uneven ones; they lie as `quantize` leaves those of A and of the weight."""
         if self.elements.recipe is None:
             return {}
         sides = zip(SCALES, RECIPES[self.elements.recipe], self._factors(), strict=True)
@@ -171,9 +171,9 @@ class Inputs:
 
     def _scale(self, blocks: Blocks, rows: int, columns: int, kind: DType) -> Any:
         rows, columns = blocks.shape(rows, columns)
-        by_columns = blocks.rows == 1 and blocks.cuts_k
-        scale = self.empty(columns, round_up(rows, 4), kind=dtypes.fp32) if by_columns else None
-        scale = self.empty(rows, columns, kind=dtypes.fp32) if scale is None else scale.t()[:rows]
+        by_columns = blocks.columns == 128  # padded as libraries want it
+        scale = self.empty(columns, round_up(rows, 4), kind=dtypes.fp32).t()[:rows] if by_columns else None
+        scale = self.empty(rows, columns, kind=dtypes.fp32) if scale is None else scale
         spread = self.elements.spread(kind)
         return scale.uniform_(0.5 / spread, 2 / spread, generator=self._generator)
 

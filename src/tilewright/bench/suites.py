@@ -2,7 +2,7 @@
 
 summary = "What the shapes have in common"
 source = "Where the extents come from"    # optional
-dtype = "bf16"       # bf16 by default; with scales, "fp8_e4m3 row", or "fp8_e4m3 by fp8_e5m2 tensor fast -> fp16"
+dtype = "bf16"       # bf16 by default, or a list; "fp8_e4m3 row" has scales, as "fp8_e4m3 by fp8_e5m2 tensor -> fp16"
 layout = "nt"        # nt by default
 contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
@@ -115,7 +115,7 @@ def _shapes(table: Any, common: dict[str, Any], where: str) -> list[Shape]:
     every = [_extents(table, name, where) for name in "mnk"]
     if prod(map(len, every)) > MOST_SHAPES:
         raise ArgumentValueError(f"{where} names {prod(map(len, every))} shapes: name at most {MOST_SHAPES}")
-    return [Shape(m, n, k, **settings) for m, n, k in product(*every)]
+    return [Shape(m, n, k, **each) for m, n, k in product(*every) for each in settings]
 
 
 def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> Iterator[Shape]:
@@ -127,19 +127,22 @@ def _drawn(table: Any, common: dict[str, Any], where: str, numbers: Random) -> I
     count, multiple = (_number({"multiple": 1, **table}, name, where) for name in ("count", "multiple"))
     for _ in range(min(count, MOST_SHAPES + 1)):
         m, n, k = (round(low * (high / low) ** numbers.random()) for low, high in ranges.values())
-        yield Shape(m, round_up(n, multiple), round_up(k, multiple), **settings)
+        for each in settings:
+            yield Shape(m, round_up(n, multiple), round_up(k, multiple), **each)
 
 
-def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) -> dict[str, str]:
-    """The dtype, the layout and the label of a table's shapes."""
+def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) -> list[dict[str, str]]:
+    """The dtype, the layout and the label of a table's shapes, for each dtype."""
     if not isinstance(table, dict):
         raise ArgumentValueError(f"{where} is not a table: write [[shapes]], and m, n and k below it")
     _refuse_others(table, {"label", *others, *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
-    elements = Elements.parse(str(settings["dtype"]), f"{where} has dtype")
+    texts = settings["dtype"] if isinstance(settings["dtype"], list) else [settings["dtype"]]
+    found = dict.fromkeys(str(Elements.parse(str(text), f"{where} has dtype")) for text in texts)
     if settings["layout"] not in LAYOUTS:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
-    return {"dtype": str(elements), "layout": settings["layout"], "label": _text(table, "label", where)}
+    label = _text(table, "label", where)
+    return [{"dtype": text, "layout": settings["layout"], "label": label} for text in found]
 
 
 def _contenders(content: dict[str, Any], where: str) -> tuple[str, ...]:

@@ -98,14 +98,12 @@ class Product:
         return expression._replace(operands=(*SCALES, *expression.operands), recipe=self.recipe)
 
     def _scales(self) -> Iterator[Matrix]:
-        """The places of the scales as `Problem` has them; those of blocks along k have neighbors along m or n."""
+        """The places of the scales as `Problem` has them."""
         for blocks, (rows, columns) in self._scaled_extents():
             if not cuts_k(self.recipe):
                 yield Matrix(fp32, int(blocks.rows == 1), int(blocks.columns == 1))
-            elif blocks.rows == 1:
-                yield Matrix(fp32, 1, rows)
             else:
-                yield Matrix(fp32, columns, 1)
+                yield Matrix(fp32, 1, rows) if _by_columns(blocks) else Matrix(fp32, columns, 1)
 
     def _scaled_extents(self) -> Iterator[tuple[Blocks, tuple[int, int]]]:
         """What each scale is for, and the shape of the scales, of a and of b."""
@@ -186,7 +184,7 @@ class Product:
         }
         kinds = (self.dtype, self.elements.b)
         for name, kind, (blocks, shape) in zip(SCALES, kinds, self._scaled_extents(), strict=False):
-            by_columns = blocks.rows == 1 and blocks.cuts_k
+            by_columns = _by_columns(blocks)
             drawn = rng.uniform(0.5, 2, shape[::-1] if by_columns else shape) / self.elements.spread(kind)
             arrays[name] = (drawn.T if by_columns else drawn).astype(np.float32, order="K")
         if data == "2:4":
@@ -227,6 +225,11 @@ class Product:
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
         return f"{self.m}x{self.n}x{self.k} {self.elements.factors} {self.layout} -> {self.out_dtype}"
+
+
+def _by_columns(blocks: Blocks) -> bool:
+    """Whether scales lie by columns, as `quantize` leaves those of blocks of a, and of squares of b's transpose."""
+    return blocks.columns == 128
 
 
 class NotTaken(ArgumentValueError):

@@ -36,7 +36,9 @@ def explain(
     batch: Annotated[int | None, typer.Option("--batch", help="So many products.", min=1, show_default=False)] = None,
     gpu: Annotated[
         str | None,
-        typer.Option("--gpu", help="The GPU, such as H20, here or not; by default this machine's, else H200."),
+        typer.Option(
+            "--gpu", "--chip", help="The GPU, such as H20, here or not; by default this machine's, else H200."
+        ),
     ] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     config: Annotated[

@@ -50,7 +50,9 @@ def report(
     layout: OwnLayoutOption = None,
     gpu: Annotated[
         str | None,
-        typer.Option("--gpu", help="The GPU, such as H20, here or not; by default this machine's, else H200."),
+        typer.Option(
+            "--gpu", "--chip", help="The GPU, such as H20, here or not; by default this machine's, else H200."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

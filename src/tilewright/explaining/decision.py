@@ -31,7 +31,10 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
         else:
             rival = Choice(kernel, kernel.best(taken.problem, hardware), taken)
             steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}")
-    return (*steps, _config(choice, hardware), _tree(problem))
+    steps.append(_config(choice, hardware))
+    if choice.kernel.unit == "wgmma" and not choice.tuned:
+        steps.append("ranked times only choose, and are mostly too short: those below are of a model made to predict")
+    return (*steps, _tree(problem))
 
 
 def _taken(choice: Choice, hardware: Hardware) -> str:
@@ -51,9 +54,7 @@ def _config(choice: Choice, hardware: Hardware) -> str:
     kernel, problem = choice.kernel, choice.copied.problem
     count = len(kernel.candidates(problem, hardware, EVERY))
     remark: Any = kernel.remark(choice.config)
-    least = (
-        f"the model gives each of {count} Configs its time, and the least wins" if count > 1 else "it has one Config"
-    )
+    least = f"a model gives each of {count} Configs its time, and the least wins" if count > 1 else "it has one Config"
     return f"{least}; it {remark}" if remark else least
 
 

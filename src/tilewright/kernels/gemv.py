@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
-from tilewright.hardware import Hardware
+from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.gemv_time import Array, Ways, breakdown, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
@@ -18,6 +18,9 @@ from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Matrix, Problem
+
+if TYPE_CHECKING:
+    from tilewright.model.tiling.levels import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class GemvKernel(Kernel):
         ),
     )
 
+    def unit_of(self, dtype: DType) -> Unit:
+        """CUDA cores for fp32, which tensor cores would round."""
+        return "cuda_cores" if dtype == fp32 else self.unit
+
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why `gemv` does not take the problem: GPU, dtypes, its size, or that it is batch-invariant."""
         a, b = problem.a.dtype, problem.b.dtype
@@ -255,6 +262,13 @@ class GemvKernel(Kernel):
         """As many as the Config says."""
         ctas: int = constants.ctas
         return ctas
+
+    def thread_block(self, constants: Any) -> "Block | None":
+        """Those of mma.sync, or of fp32 the columns of a lane."""
+        block = super().thread_block(constants)
+        if block is None or constants.Input != fp32:
+            return block
+        return block._replace(m=constants.tile_m, n=constants.tile_n * constants.k_parts // 8)
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out, or a cluster; it waits for earlier grids itself."""

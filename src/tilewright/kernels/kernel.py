@@ -78,9 +78,9 @@ class Launch(NamedTuple):
 class Kernel(ABC):
     """A family of CUDA kernels with one header and one Config.
 
-    `unit` is the execution unit that multiplies. `rules` are conditions on the Constants, each with the reason. They
-    are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`, `%`, `*`, comparisons); `check` tests
-    them, and they become the `static_assert`s of the translation unit.
+    `unit` is the execution unit that multiplies, most types at least (`unit_of`). `rules` are conditions on the
+    Constants, each with the reason. They are written so that Python and CUDA C++ read them alike (`and`, `or`, `not`,
+    `%`, `*`, comparisons); `check` tests them, and they become the `static_assert`s of the translation unit.
     """
 
     name: ClassVar[str]
@@ -97,6 +97,10 @@ class Kernel(ABC):
         """What measurements of this kernel hold for: a digest of its CUDA code, its rules and its Config's fields."""
         parts = (code_digest(self.header), self.rules, tuple(fields_of(self.config_type)))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def unit_of(self, dtype: DType) -> Unit:
+        """The execution unit that multiplies elements of a type."""
+        return self.unit
 
     @abstractmethod
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
@@ -41,6 +41,9 @@ CHUNK_BYTES = 16
 
 MOST_THREADS = 512
 """Of a CTA, so that two have room on an SM."""
+
+AHEAD_BYTES = 96 * 1024
+"""What passes through L2, for each SM, from when a tile is brought there until it is loaded; half more is too far."""
 
 ROW_CHUNKS = 4
 """What a thread usually keeps of a row that a CTA has for itself."""
@@ -115,19 +118,35 @@ class Quantization(NamedTuple):
 class QuantizeConfig:
     """How x is cut: a CTA of `threads` threads takes a (`tile_m`, `tile_n`) tile of x as it lies in memory.
 
-    ctas: how many have room on an SM; 0 for as many as need no spills of any question's. prefetches: whether a CTA
-    brings to L2 the tile that its SM will have next.
+    group_m: of the order of tiles: so many rows of them are walked column by column.
+    ahead: tiles of each SM from now to the one that a CTA brings to L2; 0 for none.
     """
 
     tile_m: int = BLOCK
     tile_n: int = BLOCK
     threads: int = 256
-    ctas: int = 0
-    prefetches: bool = False
+    group_m: int = 1
+    ahead: int = 0
 
 
 def config_of(question: Quantization) -> QuantizeConfig:
-    """The usual Config: square tiles, or whole rows."""
+    """The usual Config: square tiles, or whole rows, some of which are brought to L2 ahead.
+
+    With x.T, the codes of 16-bit elements have as many bytes as x, and that gains nothing.
+    """
+    config = _tile_of(question)
+    if question.transposed_codes is not None and question.x.dtype.nbytes == 2:
+        return config
+    return replace(config, ahead=tiles_in(AHEAD_BYTES, question, config))
+
+
+def tiles_in(nbytes: int, question: Quantization, config: QuantizeConfig) -> int:
+    """How many tiles are read and written by that many bytes in L2, at least one."""
+    codes = (question.codes is not None) + (question.transposed_codes is not None)
+    return max(1, nbytes // (config.tile_m * config.tile_n * (question.x.dtype.nbytes + codes)))
+
+
+def _tile_of(question: Quantization) -> QuantizeConfig:
     if question.row_in_tile and question.columns > BLOCK:
         lanes = _lanes(question)
         if lanes > BLOCK:
@@ -146,6 +165,7 @@ def validate(question: Quantization, config: QuantizeConfig) -> None:
     across = max(tile_n // in_chunk, 1)  # threads that load a row at once
     finds = not question.given and not question.maxima_count
     rules = (
+        (config.group_m > 0 and 0 <= config.ahead < 2**10, "group_m is at least 1, and ahead 0 to 1023"),
         (threads % WARP == 0 and WARP <= threads <= 1024, "threads are whole warps, at most 1024"),
         (tile_m > 0 and tile_n == across * in_chunk, f"tile_n is a multiple of {in_chunk}: of a load of 16 bytes"),
         (across % WARP == 0 or WARP % across == 0, "a warp loads whole rows of a tile, or a row has whole warps"),
@@ -203,8 +223,6 @@ class QuantizeConstants(Constants):
     unit_stride: bool
     batched: bool
     backward: bool
-    ctas: int
-    ahead: int
     power_of_two: bool
     saturate: bool
 
@@ -213,12 +231,9 @@ _FROM_TILE, _FROM_MAXIMA, _GIVEN = range(3)
 """Where scales come from: CUDA's `ScaleSource`."""
 
 
-def constants_of(question: Quantization, config: QuantizeConfig, sm_count: int, *, measures: bool) -> QuantizeConstants:
+def constants_of(question: Quantization, config: QuantizeConfig, *, measures: bool) -> QuantizeConstants:
     """The Constants of a launch that leaves the largest magnitudes, or of the one that writes codes."""
     source = _GIVEN if question.given else _FROM_MAXIMA if question.maxima_count else _FROM_TILE
-    # As many CTAs as have room with what a thread keeps of x: loads of one are in flight while others store.
-    kept = config.tile_m * config.tile_n * question.x.dtype.nbytes // (4 * config.threads)
-    ctas = config.ctas or max(1, SM_REGISTERS // (config.threads * (kept + OTHER_REGISTERS)))
     return QuantizeConstants(
         tile_m=config.tile_m,
         tile_n=config.tile_n,
@@ -239,8 +254,6 @@ def constants_of(question: Quantization, config: QuantizeConfig, sm_count: int, 
         unit_stride=question.x.column_stride == 1,
         batched=question.batch_count > 1,
         backward=source == _FROM_MAXIMA and not measures,  # what was read last may still be in L2
-        ctas=ctas,
-        ahead=sm_count * ctas if config.prefetches else 0,
         power_of_two=question.power_of_two,
         saturate=question.saturate,
     )
@@ -285,13 +298,15 @@ class QuantizeArguments(NamedTuple):
     """The Arguments of `quantize`."""
 
     question: Quantization
+    group_m: int = 1
+    prefetch: int = 0
     tensor_maps: tuple[TensorMapSpec, ...] = ()
 
     def structure(self) -> QuantizeParameters:
         """The parameters with null pointers."""
         question = self.question
         parameters = QuantizeParameters(m=question.rows, n=question.columns, batch_count=question.batch_count)
-        parameters.alpha = 1.0
+        parameters.alpha, parameters.group_m, parameters.prefetch = 1.0, self.group_m, self.prefetch
         parameters.batch_shape[:] = question.batch + (1,) * (MAX_BATCH_DIMS - len(question.batch))
         words = words_of(parameters)
         matrices = (question.x, *(getattr(question, name) for name in MATRICES))
@@ -324,7 +339,8 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
         )
     found = []
     if question.maxima_count and question.rows and question.columns:
-        found.append(_launch(question, QuantizeConfig(), hardware, measures=True))
+        square = QuantizeConfig(ahead=AHEAD_BYTES // (BLOCK * BLOCK * question.x.dtype.nbytes))
+        found.append(_launch(question, square, hardware, measures=True))
     if config is not None:
         validate(question, config)
     found.append(_launch(question, config or config_of(question), hardware, measures=False))
@@ -332,7 +348,7 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
 
 
 def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, *, measures: bool) -> Launch:
-    constants = constants_of(question, config, hardware.sm_count, measures=measures)
+    constants = constants_of(question, config, measures=measures)
     # An empty x has a tile, which writes the scale of nothing.
     across = max(ceil_div(question.columns, config.tile_n), 1)
     tiles = question.batch_count * max(ceil_div(question.rows, config.tile_m), 1) * across
@@ -345,7 +361,8 @@ def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, 
     if source is None:
         source = _UNITS[constants, question.dtype] = _write(constants, question)
     shape = LaunchShape(tiles, config.threads, 1, 0, hardware.capability >= 90)
-    return Launch(source, shape, QuantizeArguments(question), constants)
+    arguments = QuantizeArguments(question, config.group_m, config.ahead * hardware.sm_count)
+    return Launch(source, shape, arguments, constants)
 
 
 _UNITS: dict[tuple[QuantizeConstants, DType], TranslationUnit] = {}
@@ -354,6 +371,9 @@ _UNITS: dict[tuple[QuantizeConstants, DType], TranslationUnit] = {}
 
 def _write(constants: QuantizeConstants, question: Quantization) -> TranslationUnit:
     what = "maxima" if constants.measures else question.dtype.name
+    # As many CTAs as have room with what a thread keeps of x: loads of one are in flight while others store.
+    kept = constants.tile_m * constants.tile_n * question.x.dtype.nbytes // (4 * constants.threads)
+    ctas = max(1, SM_REGISTERS // (constants.threads * (kept + OTHER_REGISTERS)))
     return translation_unit(
         entry=f"{NAME}_{question.x.dtype}_{what}_{constants.tile_m}x{constants.tile_n}_{constants.threads}",
         kernel_header=HEADER,
@@ -361,5 +381,5 @@ def _write(constants: QuantizeConstants, question: Quantization) -> TranslationU
         constants=constants.by_name(),
         static_asserts=(_SAME_PARAMETERS,),
         parameters=[("QuantizeParameters", "parameters")],
-        launch_bounds=(constants.threads, constants.ctas),
+        launch_bounds=(constants.threads, ctas),
     )

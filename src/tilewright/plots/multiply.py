@@ -18,9 +18,9 @@ def clocks_by_n(times: Sequence[WgmmaTime], measured: Mapping[int, float], title
     """Clocks of multiplying and of reading by n, the slower of both, and measurements."""
     picture, (axes,) = figure(7.2, 3.4)
     ns = [time.n for time in times]
-    waiting = [time.n for time in times if time.bound != "tensor cores"]
-    if waiting:
-        axes.axvspan(0, waiting[-1] + 4, color=PALE[ORANGE], lw=0, label="waits for operands")
+    full = next((time.n for time in times if time.bound == "tensor cores"), ns[-1])
+    if full > ns[0]:
+        axes.axvspan(0, full, color=PALE[ORANGE], lw=0, label="waits for operands")
     axes.plot(ns, [time.clocks for time in times], color=PALE[BLUE], lw=6, label="the instruction: the slower")
     axes.plot(ns, [time.multiply for time in times], color=BLUE, lw=1.4, label="multiplying")
     axes.plot(ns, [time.read for time in times], color=RED, lw=1.4, label="reading operands")

@@ -39,7 +39,8 @@ def filmstrip(found: Sequence[Schedule], extents: tuple[int, int], title: str) -
         BLUE: "the tiles of a wave", PALE[BLUE]: "of earlier ones", GREEN: "rows of A", ORANGE: "columns of B",
     }  # fmt: skip
     picture.legend(
-        handles=patches(meanings), title="below each frame: how many rows and columns it reads",
+        handles=patches(meanings),
+        title="below each frame: how many rows and columns it reads; behind the order's name: the sum of these",
         loc="outside lower left", ncols=len(meanings), fontsize=SMALL, title_fontsize=SMALL, alignment="left",
     )  # fmt: skip
     return picture

@@ -54,11 +54,14 @@ def last_wave(found: Waves, rows: float, columns: float, title: str) -> Figure:
         )
     picture, (result, slots) = figure(8.6, 4.2, ncols=2, width_ratios=(1, 1))
     blank(result, found.tiles_n, found.tiles_m, title)
+    idle = found.slots - found.last
     shades = (PALE[BLUE], BLUE)
-    for number in range(found.count):
+    colors = [shades[number % 2] for number in range(found.count)]
+    if idle:
+        colors[-1] = ORANGE
+    for number, color in enumerate(colors):
         tiles = range(number * found.slots, min((number + 1) * found.slots, found.tiles))
-        last = number == found.count - 1 and found.last < found.slots
-        fill(result, _runs(tiles, found.tiles_n), ORANGE if last else shades[number % 2])
+        fill(result, _runs(tiles, found.tiles_n), color)
     if max(found.tiles_m, found.tiles_n) <= FINEST:
         lattice(result, (0, 0, found.tiles_m, found.tiles_n), found.tiles_m, found.tiles_n, width=0.6)
     outside: list[Box] = [
@@ -68,10 +71,8 @@ def last_wave(found: Waves, rows: float, columns: float, title: str) -> Figure:
     fill(result, [place for place in outside if place[2] and place[3]], RED)
     waves = range(1, found.count + 1)
     full = [found.slots] * (found.count - 1)
-    colors = [shades[number % 2] for number in range(found.count - 1)]
-    slots.bar(waves, [*full, found.last], color=[*colors, BLUE if found.last == found.slots else ORANGE], width=0.9)
+    slots.bar(waves, [*full, found.last], color=colors, width=0.9)
     slots.axhline(found.slots, color=INK, lw=0.8)
-    idle = found.slots - found.last
     slots.set_title(f"waves: {found.count}; in the last, {idle} of {found.slots} slots idle", loc="left")
     slots.set_ylim(0, found.slots * 1.08)
     slots.set_xlim(0.4, max(found.count, 3) + 0.6)
@@ -82,13 +83,23 @@ def last_wave(found: Waves, rows: float, columns: float, title: str) -> Figure:
     slots.tick_params(labelsize=SMALL)
     slots.grid(axis="y", color=GRID, lw=0.4)
     slots.set_axisbelow(True)
-    meanings = {BLUE: f"{found.tiles:,} tiles, wave by wave"}
+    meanings = {
+        shade: _numbered([number for number, color in enumerate(colors, 1) if color == shade])
+        for shade in shades
+        if shade in colors
+    }
     if idle:
-        meanings[ORANGE] = f"the last {found.last:,}"
+        meanings[ORANGE] = f"the last, {found.last:,} of {found.tiles:,} tiles"
     if found.wasted:
         meanings[RED] = f"outside the result: {found.wasted:.1%}"
     key(result, meanings)
     return picture
+
+
+def _numbered(waves: list[int]) -> str:
+    """Every second wave, in a few words."""
+    shown = ", ".join(map(str, waves[:2])) + ", ..." * (len(waves) > 2)
+    return f"wave{'s' * (len(waves) > 1)} {shown}"
 
 
 def _runs(tiles: range, columns: int) -> list[Box]:

@@ -3,21 +3,24 @@
 from matplotlib.figure import Figure
 
 from tilewright.model.timeline import Kind, Span, Timeline
-from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, SMALL, TEXT, figure, styled
+from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, RED, SMALL, TEXT, figure, styled
 
-COLORS: dict[Kind, str] = {"load": BLUE, "multiply": GREEN, "store": ORANGE, "wait": GRAY}
+COLORS: dict[Kind | str, str] = {"load": BLUE, "multiply": GREEN, "store": ORANGE, "wait": GRAY, "idle": RED}
 
 
 @styled()
 def of_cta(line: Timeline, title: str, cta: int = 0) -> Figure:
-    """The spans of one CTA: loads by slot, then by warps."""
+    """The spans of one CTA: loads by slot, then by warps, and at last the gaps of the tensor cores."""
     rows = _rows([span for span in line.spans if span.cta == cta])
-    picture, (axes,) = figure(9.6, 1.0 + 0.26 * len(rows))
+    names = [*rows, "tensor cores idle"]
+    picture, (axes,) = figure(9.6, 1.0 + 0.26 * len(names))
     for row, spans in enumerate(rows.values()):
         for span in _joined(spans):
             axes.broken_barh([(span.begin, span.end - span.begin)], (row + 0.12, 0.76), color=COLORS[span.kind], lw=0)
-    axes.set_yticks([row + 0.5 for row in range(len(rows))], list(rows), fontsize=SMALL)
-    axes.set_ylim(len(rows), 0)
+    gaps = [(begin, end - begin) for begin, end in line.gaps(cta)]
+    axes.broken_barh(gaps, (len(rows) + 0.12, 0.76), color=COLORS["idle"], lw=0)
+    axes.set_yticks([row + 0.5 for row in range(len(names))], names, fontsize=SMALL)
+    axes.set_ylim(len(names), 0)
     axes.set_xlim(0, line.end)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)

@@ -81,6 +81,14 @@ def test_an_unknown_chip_is_refused(name):
     assert "H200" in message
 
 
+def test_a_gpu_has_one_name_in_all_commands():
+    """`model` knows more GPUs than those that kernels are planned for, and says so of them all by either name."""
+    for option in ("--chip", "--gpu"):
+        assert json.loads(invoke("waves", 115, 1, "--tile", "1,1", option, "H100-PCIe", "--json").stdout)["count"] == 2
+        found = CliRunner().invoke(app, ["explain", "64", "64", "64", option, "H20", "--json"])
+        assert json.loads(found.stdout)["gpu"] == "H20"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_negative_numbers_are_refused_with_one_error(name):
     words = [word for word in examples(name)[0] if word != "--json"]
@@ -231,6 +239,15 @@ def test_all_bits_of_an_offset_are_shown():
     rows = [row.split() for row in invoke("swizzle", "--offset", 99_999_999).stdout.splitlines()]
     shown = next(row[1] for row in rows if row[0] == "offset")
     assert int(shown.replace("_", ""), 2) == 99_999_999
+
+
+def test_what_does_not_depend_on_the_question_can_be_left_out():
+    assert "a tile in SMEM" in invoke("swizzle", 64).stdout
+    assert "a tile in SMEM" not in invoke("swizzle", 64, "--offset", 200).stdout
+    whole, values = (invoke("tensor-map", 512, 512, 512, *words).stdout for words in ((), ("--values",)))
+    assert "(1 to 256;" in whole
+    assert "(1 to 256;" not in values
+    assert [line.split()[0] for line in whole.splitlines()] == [line.split()[0] for line in values.splitlines()]
 
 
 def test_gaps_of_a_time_line_add_up():

@@ -67,7 +67,7 @@ def bench(
       CUDA_VISIBLE_DEVICES=1 tilewright bench proof --against best --resume proof.json  # beside it, on another GPU
       tilewright bench squares --contender tilewright --contender cublas
       tilewright bench --shape 8192,8192,8192 --protocol burst
-      tilewright bench low-precision --recipe tensor --fast-accumulation
+      tilewright bench low-precision --resume low.json --time-limit 540
       tilewright bench llama-7b --dtype fp8_e4m3 --recipe row
       tilewright bench --shape 4096 --dtype int8 --contender tilewright --contender torch --contender cublas
       tilewright bench --shape 4096 --epilogue "gelu(acc + bias)" --epilogue "acc -> amax" --operand bias=n

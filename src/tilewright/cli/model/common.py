@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Chip = Annotated[
     str,
-    typer.Option("--chip", help="The GPU, such as H200; `tilewright model hardware` lists them."),
+    typer.Option("--chip", "--gpu", help="The GPU, such as H200; `tilewright model hardware` lists them."),
     Gives("gpu", "chip"),
 ]
 

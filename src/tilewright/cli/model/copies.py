@@ -18,6 +18,7 @@ def tensor_map(
     k: K,
     options: CutOptions,
     operand: Annotated[str, typer.Option("--operand", help="a, b or out.")] = "a",
+    values: Annotated[bool, typer.Option("--values", help="Print fields without what they mean.")] = False,
     as_json: Json = False,
 ) -> None:
     """The tensor map of a kernel's operand, field by field, and what a copy of its box moves.
@@ -25,7 +26,7 @@ def tensor_map(
     \b
     Examples:
       tilewright model tensor-map 4096 4096 4096
-      tilewright model tensor-map 1000 3000 2000 --operand b --layout nn
+      tilewright model tensor-map 1000 3000 2000 --operand b --layout nn --values
       tilewright model tensor-map 4096 4096 4096 --kernel wgmma_stmatrix --operand out --json
     """
     cut = options.of(m, n, k)
@@ -43,7 +44,10 @@ def tensor_map(
     if as_json:
         print_json({"kernel": cut.kernel.name, "operand": operand, **found.as_dict()})
         return
-    facts({field.name: f"{field.value}: {field.meaning} ({field.rule})" for field in found.fields})
+    facts({
+        field.name: field.value if values else f"{field.value}: {field.meaning} ({field.rule})"
+        for field in found.fields
+    })  # fmt: skip
     rows: dict[str, object] = {
         "bytes in SMEM, as an mbarrier counts them": found.box_bytes, "sectors of GMEM": found.box_sectors,
         "boxes of the tensor": " x ".join(map(str, found.boxes)),

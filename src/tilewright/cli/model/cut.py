@@ -2,13 +2,12 @@
 
 import dataclasses
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from tilewright.cli.model.common import Chip
-from tilewright.cli.options import LEAST_CAPABILITY, OwnLayoutOption
+from tilewright.cli.options import LEAST_CAPABILITY, FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -21,17 +20,6 @@ if TYPE_CHECKING:
 M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
 N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
 K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
-
-
-class MultipliedName(StrEnum):
-    """Names of the types that kernels multiply, as `tilewright.dtypes` has them."""
-
-    bf16 = "bf16"
-    fp16 = "fp16"
-    fp32 = "fp32"
-    fp8_e4m3 = "fp8_e4m3"
-    fp8_e5m2 = "fp8_e5m2"
-    int8 = "int8"
 
 
 class Cut(NamedTuple):
@@ -88,7 +76,7 @@ class CutOptions:
         ),
     ] = None
     dtype: Annotated[
-        MultipliedName | None,
+        FactorName | None,
         typer.Option(
             "--dtype",
             help="Element type of A and B; the result has the usual one of such products. By default the first "
@@ -151,9 +139,10 @@ class CutOptions:
                 refusals[kernel.name] = error.refusal
                 return None
             kind = found.a.dtype
-            if any((unit, each) == (kernel.unit, kind) for unit, each, _ in gpu.rates):
+            of_kind = kernel.unit_of(kind)
+            if any((unit, each) == (of_kind, kind) for unit, each, _ in gpu.rates):
                 return found
-            refusals[kernel.name] = f"{kernel.name} multiplies {kind} by {kernel.unit}, whose rate there is unknown"
+            refusals[kernel.name] = f"{kernel.name} multiplies {kind} by {of_kind}, whose rate there is unknown"
             return None
 
         named = () if self.kernel is None else (kernel_named(self.kernel, "--kernel"),)
@@ -175,9 +164,9 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
     from tilewright.kernels.registry import KERNELS
 
     best = gpu.peak_unit(parse(wanted, "--dtype"))
-    if kernel.unit == best:
+    if kernel.unit_of(problem.a.dtype) == best:
         return
-    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit == best]
+    reasons = [reason for name, reason in refusals.items() if KERNELS[name].unit_of(problem.a.dtype) == best]
     reason = "; ".join(reasons) or "no kernel here uses it"
     what = f"{kernel.name} is taken, in {problem.a.dtype}"
     typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)

@@ -29,7 +29,8 @@ def fragments(
         str,
         typer.Argument(
             help="Its name, shape and types: mma.m16n8k16, mma.m16n8k32.s8, mma.sp.m16n8k32, wgmma.m64n128k16.bf16, "
-            "wmma.m16n16k16, wmma.volta.m16n16k16, mma.m8n8k4.f16.col.row, ldmatrix.x4.trans, stmatrix.x2, movmatrix.",
+            "wgmma.sp.m64n128k32, mma.m16n8k64.e2m1, wmma.m16n16k16, "
+            "wmma.volta.m16n16k16, mma.m8n8k4.f16.col.row, ldmatrix.x4.trans, stmatrix.x2, movmatrix.",
             show_default=False,
         ),
     ],

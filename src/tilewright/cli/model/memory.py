@@ -138,7 +138,8 @@ def swizzle(
 ) -> None:
     """A swizzle bit by bit, where it puts a tile's chunks, and what that does to bank conflicts.
 
-    The table at the end compares layouts of a tile that a warp writes along rows and reads down columns.
+    The table at the end compares layouts of a tile that a warp writes along rows and reads down columns. It does not
+    depend on the address, and is left out where --offset gives one.
 
     \b
     Examples:
@@ -183,6 +184,8 @@ def swizzle(
         columns([*rows, ("pattern", pattern * (groups - 2) + chosen.pattern(), "")], indent=2, gap=2)
         if chosen in SWIZZLES.values():
             console().print(f"column 0 of eight rows lies in chunks {' '.join(map(str, chunks_of_column(chosen)))}")
+        if offset is not None:
+            return
         console().print()
         heading = ("a tile in SMEM", "bytes", "writes", "reads", "ideal", "times as long")
         columns([heading, *(

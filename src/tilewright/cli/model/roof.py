@@ -31,13 +31,14 @@ def roofline(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> N
     from tilewright.model.roofline import lowest, roofs
 
     cut = options.of(m, n, k)
-    found = roofs(cut.chip, cut.kernel.unit, cut.problem.a.dtype, cut.levels)
+    unit = cut.kernel.unit_of(cut.problem.a.dtype)
+    found = roofs(cut.chip, unit, cut.problem.a.dtype, cut.levels)
     predictions = {power: cut.kernel.predict(cut.config, cut.problem, cut.chip.gpu, power) for power in _POWERS}
     predicted: dict[str, float] = {power: found.tflops for power, found in predictions.items() if found is not None}
     least = lowest(found)
     limit = "the units" if least.allowed == least.peak else least.level
     record = {
-        **cut.as_dict(), "unit": cut.kernel.unit, "roofs": [roof.as_dict() for roof in found], "limit": limit,
+        **cut.as_dict(), "unit": unit, "roofs": [roof.as_dict() for roof in found], "limit": limit,
         "allowed": least.allowed, "predicted_tflops": predicted,
     }  # fmt: skip
 

@@ -318,7 +318,8 @@ class QuantizeTile : KeptTile<Config> {
   }
 
  public:
-  __device__ __forceinline__ explicit QuantizeTile(const QuantizeParameters& of) : Base(of) {}
+  __device__ __forceinline__ explicit QuantizeTile(const QuantizeParameters& of)
+      : Base(of, blockIdx.x) {}
 
   __device__ __forceinline__ void run() {
     this->load();

@@ -2,6 +2,7 @@
 // are what neighbors in memory belong to.
 #pragma once
 #include "epilogue/code_scale.cuh"
+#include "layout/raster.cuh"
 #include "mainloop/chunk_loads.cuh"
 #include "mainloop/magnitudes.cuh"
 #include "parameters.cuh"
@@ -11,8 +12,9 @@
 namespace tilewright {
 
 // Config names: Input; tile_m, tile_n, threads; load_bytes: of a load; unit_stride: whether
-// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile;
-// ahead: a CTA prefetches the tile of the one that comes so many later, unless it is 0.
+// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile.
+// Parameters: group_m, and prefetch: of how many CTAs later a CTA brings the tile to L2; 0 for
+// none.
 template <class Config>
 class KeptTile {
  protected:
@@ -64,17 +66,16 @@ class KeptTile {
     return ahead + row * matrix.row_stride + column * matrix.column_stride;
   }
 
-  // The tile of a CTA, if it is one.
-  __device__ __forceinline__ void locate(uint32_t block) {
+  __device__ __forceinline__ KeptTile(const QuantizeParameters& of, uint32_t block)
+      : parameters(of) {
     // An empty x has a tile, which is empty: it makes the scales of nothing.
-    const uint32_t tiles_m = maximum(ceil_div(parameters.m, tile_m), 1);
-    const uint32_t tiles_n = maximum(ceil_div(parameters.n, tile_n), 1);
-    const uint32_t of_matrix = tiles_m * tiles_n;
+    const int tiles_m = maximum(ceil_div(of.m, tile_m), 1);
+    const int tiles_n = maximum(ceil_div(of.n, tile_n), 1);
     const uint32_t at = Config::backward ? gridDim.x - 1 - block : block;
-    batch = Config::batched ? at / of_matrix : 0;
-    const uint32_t tile = at - batch * of_matrix;
-    tile_row = tile / tiles_n;
-    tile_column = tile % tiles_n;
+    const TileIndex tile = grouped_tile(at, tiles_m, tiles_n, of.batch_count, of.group_m);
+    batch = tile.batch;
+    tile_row = tile.m;
+    tile_column = tile.n;
   }
 
   __device__ __forceinline__ const Input* first() const {
@@ -86,15 +87,11 @@ class KeptTile {
     return parameters.m - first_row() >= tile_m && parameters.n - first_column() >= tile_n;
   }
 
-  __device__ __forceinline__ explicit KeptTile(const QuantizeParameters& of) : parameters(of) {
-    locate(blockIdx.x);
-  }
-
-  // Brings the tile to L2 that an SM will have when it is through with those it has.
+  // Brings a tile to L2 that an SM will have when it is through with those it has.
   __device__ __forceinline__ void prefetch_later() const {
-    if (blockIdx.x + Config::ahead >= gridDim.x) return;
-    KeptTile later(parameters);
-    later.locate(blockIdx.x + Config::ahead);
+    const uint32_t block = blockIdx.x + parameters.prefetch;
+    if (parameters.prefetch == 0 || block >= gridDim.x) return;
+    const KeptTile later(parameters, block);
     if (!later.is_whole()) return;
     constexpr int sectors = tile_n * sizeof(Input) / 32;  // of a row
     const Input* const x = later.first();
@@ -118,7 +115,7 @@ class KeptTile {
         Chunk::load(words[i], x + row_of(i) * row_stride + column_of(i) * column_stride,
                     column_stride);
       }
-      if constexpr (Config::ahead > 0) prefetch_later();
+      if constexpr (Config::load_bytes == 16) prefetch_later();
       return;
     }
 #pragma unroll

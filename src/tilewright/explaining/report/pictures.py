@@ -63,7 +63,7 @@ def pictures(explanation: Explanation, shown: Shown) -> dict[str, Picture]:
 
     kernel, solved, constants = shown.kernel, shown.solved, shown.constants
     title = f"{solved.m} x {solved.n} x {solved.k} by {kernel.name} on {shown.chip.name}"
-    found = roofs(shown.chip, kernel.unit, solved.a.dtype, explanation.levels)
+    found = roofs(shown.chip, kernel.unit_of(solved.a.dtype), solved.a.dtype, explanation.levels)
     rates: Mapping[str, float] = {}
     if explanation.time is not None:
         flops = explanation.problem.flops / 1e12

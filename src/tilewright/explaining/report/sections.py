@@ -38,10 +38,11 @@ tilewright report --record ladder.json --record bench.json"""
 
 def fragments(shown: Shown) -> dict[str, Any] | None:
     """Who holds the elements of one multiplication; None for CUDA cores."""
-    if shown.kernel.unit == "cuda_cores":
+    unit = shown.kernel.unit_of(shown.solved.a.dtype)
+    if unit == "cuda_cores":
         return None
     kind = "bf16" if shown.solved.a.dtype is bf16 else "f16"
-    found = fragments_of(f"wgmma.m64n16k16.{kind}" if shown.kernel.unit == "wgmma" else f"mma.m16n8k16.{kind}")
+    found = fragments_of(f"wgmma.m64n16k16.{kind}" if unit == "wgmma" else f"mma.m16n8k16.{kind}")
     matrices = [
         {"name": each.matrix, "extents": f"{each.rows} x {each.columns}", "cells": _cells(each)}
         for each in found.fragments

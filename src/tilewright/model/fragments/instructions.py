@@ -20,7 +20,7 @@ from tilewright.model.fragments.layouts import (
 
 
 class Element(NamedTuple):
-    """A type of A and B: its bits, the types of its accumulators, and the K of its dense and of its sparse mma."""
+    """A type of A and B: its bits in a register, the types of its sums, and the K of its dense and its sparse mma."""
 
     bits: int
     accumulators: tuple[str, ...]
@@ -46,9 +46,14 @@ ELEMENTS = {
     "u4": Element(4, ("s32",), (32, 64), (64, 128)),
     "b1": Element(1, ("s32",), (128, 256)),
     "f64": Element(64, ("f64",), (4, 8, 16)),
+    "e3m2": Element(8, _HALF, (32,), (64,)),
+    "e2m3": Element(8, _HALF, (32,), (64,)),
+    "e2m1": Element(4, _HALF, (32, 64), (64, 128)),
 }
-"""Types by their names in PTX."""
+"""Types by their names in PTX; of fewer than 8 bits, floats have a byte each but for e2m1 with the larger K."""
 
+_SMALL = ("e3m2", "e2m3", "e2m1")
+"""Types that tensor cores multiply since Blackwell."""
 _WITH_M8 = ("s8", "u8", "s4", "u4", "b1", "f64")
 """Types with an mma of 8 rows, whose K is the lowest."""
 
@@ -62,7 +67,7 @@ _WMMA_SHAPES = {
 _WGMMA_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1")
 _EXAMPLES = (
     "mma.m16n8k16, mma.m16n8k32.s8, mma.m8n8k4.f16.row.col, mma.sp.m16n8k32, wmma.m16n16k16, wmma.volta.m16n16k16, "
-    "wgmma.m64n128k16.bf16, ldmatrix.x4, ldmatrix.x2.trans, stmatrix.x4, movmatrix"
+    "wgmma.m64n128k16.bf16, wgmma.sp.m64n128k32, ldmatrix.x4, ldmatrix.x2.trans, stmatrix.x4, movmatrix"
 )
 
 
@@ -109,6 +114,11 @@ def fragments_of(name: str) -> Fragments:
         )
         return Fragments("movmatrix.trans", (given, got))
     kinds = {"mma": _mma, "wmma": _wmma, "wgmma": _wgmma}
+    if instruction == "tcgen05":
+        raise ArgumentValueError(
+            f"{name!r} has no fragments: its operands are in SMEM and in TMEM, and no lane holds any; use one such as "
+            f"{_EXAMPLES}"
+        )
     if instruction not in kinds:
         raise ArgumentValueError(f"{name!r} is no instruction with fragments: use one such as {_EXAMPLES}")
     variant = words.pop(0) if words and words[0] in ("sp", "volta") else ""
@@ -159,17 +169,22 @@ def _mma(name: str, variant: str, shape: tuple[int, int, int], types: list[str],
     kind, sums = _types(name, types, having if variant in ("", "sp") else [], shapes)
     if layouts != ["row", "col"]:
         raise ArgumentValueError(f"{name!r} does not exist: only mma.m8n8k4.f16 has other layouts; leave them out")
-    p = ELEMENTS[kind].per_register
+    element = ELEMENTS[kind]
+    in_bytes = kind == "e2m1" and k == (element.sparse_depths if sparse else element.depths)[0]
+    p = 4 if in_bytes else element.per_register
     a = rows_of_pieces("A", m, k // 2 if sparse else k, p)
     b, d = rows_of_pieces("B", 8, k, p, transposed=True), accumulators("D", m, 8, packed=sums == "f16")
-    notes = ("A has the half of each row that is kept.", _metadata_note(kind, k)) if sparse else ()
-    return Fragments(f"mma{'.sp' * sparse}.m{m}n{n}k{k}.{kind}.{sums}", (a, b, d), notes)
+    notes = ["A has the half of each row that is kept.", _metadata_note(kind, k, p)] if sparse else []
+    if kind in _SMALL:
+        held = "Each element has a byte of its register" if p == 4 else "Scales have registers of their own"
+        notes.append(f"{held}; for sm_120a and later.")
+    return Fragments(f"mma{'.sp' * sparse}.m{m}n{n}k{k}.{kind}.{sums}", (a, b, d), tuple(notes))
 
 
-def _metadata_note(kind: str, k: int) -> str:
+def _metadata_note(kind: str, k: int, per_register: int) -> str:
     """Which lanes hold the metadata of mma.sp, which say what elements of a row are kept (PTX ISA, "Sparse matrix")."""
-    row_bits = {"tf32": 2 * k, "s4": k // 2, "u4": k // 2}.get(kind, k)
-    if ELEMENTS[kind].per_register <= 2:
+    row_bits = 2 * k if kind == "tf32" else k // 2 if per_register == 8 else k
+    if per_register <= 2:
         count = row_bits // 16
         which = "selector" if count == 1 else "2 selector and 2 selector + 1"
         lanes = f"those with t = {which} have 16 bits of row g in their lower half and of row g + 8 in the upper one"
@@ -212,19 +227,31 @@ def _wmma(name: str, variant: str, shape: tuple[int, int, int], types: list[str]
 
 def _wgmma(name: str, variant: str, shape: tuple[int, int, int], types: list[str], layouts: list[str]) -> Fragments:
     m, n, k = shape
-    having = [kind for kind in _WGMMA_TYPES if k * ELEMENTS[kind].bits == 256]
+    kept = k // 2 if variant == "sp" else k
+    having = [kind for kind in _WGMMA_TYPES if kept * ELEMENTS[kind].bits == 256 and not (variant and kind == "b1")]
     table = "m64nNkK with N = 8, 16 ... 256 and K of 32 bytes: 8 of tf32, 16 of 16 bits, 32 of 8 bits, 256 of b1"
-    fits = m == 64 and 8 <= n <= 256 and n % 8 == 0 and not variant
+    table += "; of wgmma.sp twice these, but for b1"
+    fits = m == 64 and 8 <= n <= 256 and n % 8 == 0 and variant in ("", "sp")
     kind, sums = _types(name, types, having if fits else [], table)
-    a = rows_of_pieces("A", 16, k, ELEMENTS[kind].per_register, warps=4)
-    note = "B is read from SMEM by a descriptor, and so may A; these are the registers of A otherwise."
+    a = rows_of_pieces("A", 16, kept, ELEMENTS[kind].per_register, warps=4)
+    notes = ["B is read from SMEM by a descriptor, and so may A; these are the registers of A otherwise."]
+    if variant:
+        notes.append(
+            "A has the half of each row that is kept. Metadata say which: the selector names those of four lanes that "
+            "hold it for both of their rows."
+        )
     fragments = (a, accumulators("D", 16, n, packed=sums == "f16", warps=4))
-    return Fragments(f"wgmma.m64n{n}k{k}.{kind}.{sums}", fragments, (note,))
+    return Fragments(f"wgmma{'.sp' * bool(variant)}.m64n{n}k{k}.{kind}.{sums}", fragments, tuple(notes))
 
 
 def _matrices(instruction: str, words: list[str], name: str) -> Fragments:
     rest = [word for word in words if word not in ("trans", "m8n8", "b16")]
     counts = {"x1": 1, "x2": 2, "x4": 4}
+    if {"m16n16", "m8n16", "m16n8"} & set(rest):
+        raise ArgumentValueError(
+            f"{name!r} moves matrices of 8 bits or fewer, which Blackwell brought and which are not known here: write "
+            f"{instruction}.x1, .x2 or .x4, and .trans or not, for those of 8 x 8 elements of 16 bits"
+        )
     if len(rest) != 1 or rest[0] not in counts:
         raise ArgumentValueError(f"{name!r} does not exist: write {instruction}.x1, .x2 or .x4, and .trans or not")
     count, transposed = counts[rest[0]], "trans" in words

@@ -22,9 +22,10 @@ ONE = {
 }  # fmt: skip
 """The bits of the number 1."""
 
-MMA = [f"mma.m16n8k{k}.{kind}" for kind, element in ELEMENTS.items() for k in element.depths]
+EMULATED = {kind: element for kind, element in ELEMENTS.items() if kind in ONE or kind == "f64"}
+MMA = [f"mma.m16n8k{k}.{kind}" for kind, element in EMULATED.items() for k in element.depths]
 MMA += [f"mma.m8n8k{ELEMENTS[kind].depths[0]}.{kind}" for kind in ("s8", "u8", "s4", "u4", "b1", "f64")]
-SPARSE = [f"mma.sp.m16n8k{k}.{kind}" for kind, element in ELEMENTS.items() for k in element.sparse_depths]
+SPARSE = [f"mma.sp.m16n8k{k}.{kind}" for kind, element in EMULATED.items() for k in element.sparse_depths]
 WGMMA = [f"wgmma.m64n{n}k{256 // ELEMENTS[kind].bits}.{kind}"
          for kind in ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8", "b1") for n in (8, 64, 256)]  # fmt: skip
 MATRICES = [f"{count}{trans}" for count in ("x1", "x2", "x4") for trans in ("", ".trans")]

@@ -68,11 +68,39 @@ def test_each_element_has_one_owner(name):
         ("MMA.sp.m16n8k32.bf16", "mma.sp.m16n8k32.bf16.f32"),
         ("wgmma.m64n8k32", "wgmma.m64n8k32.e4m3.f32"),
         ("wmma.m8n8k4", "wmma.m8n8k4.f64.f64"),
+        ("wgmma.sp.m64n8k32", "wgmma.sp.m64n8k32.f16.f32"),
+        ("mma.m16n8k64.e2m1", "mma.m16n8k64.e2m1.f32"),
         ("ldmatrix.m8n8.x2.trans.b16", "ldmatrix.x2.trans"),
     ],
 )
 def test_names_are_completed(given, full):
     assert fragments_of(given).name == full
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("mma.m16n8k32.e3m2", "mma.m16n8k32.s8"),
+        ("mma.m16n8k32.e2m1", "mma.m16n8k32.s8"),
+        ("mma.m16n8k64.e2m1", "mma.m16n8k64.s4"),
+        ("mma.sp.m16n8k64.e2m3", "mma.sp.m16n8k64.s8"),
+        ("mma.sp.m16n8k64.e2m1", "mma.sp.m16n8k64.s8"),
+        ("mma.sp.m16n8k128.e2m1", "mma.sp.m16n8k128.s4"),
+    ],
+)
+def test_small_floats_lie_as_integers_do(name, like):
+    """The PTX ISA has them in the tables of integers of 8 bits, and of 4 bits for e2m1 with the larger K."""
+    found, integers = fragments_of(name), fragments_of(like)
+    assert found.fragments[:2] == integers.fragments[:2]
+    assert found.notes[:-1] == integers.notes
+    assert "sm_120a" in found.notes[-1]
+
+
+@pytest.mark.parametrize(("sparse", "dense"), [("k32.bf16", "k16.bf16"), ("k16.tf32", "k8.tf32"), ("k64.s8", "k32.s8")])
+def test_a_sparse_wgmma_has_half_of_a(sparse, dense):
+    found = fragments_of(f"wgmma.sp.m64n64{sparse}")
+    assert found.fragments == fragments_of(f"wgmma.m64n64{dense}").fragments
+    assert "Metadata" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +123,12 @@ def test_names_are_completed(given, full):
         ("wmma.m16n16k16.f16.col.col", "PTX does not say what lanes hold of other layouts"),
         ("wgmma.m64n12k16", "does not exist: the shapes are given by m64nNkK"),
         ("wgmma.m64n264k16.f16", "the shapes of f16 are given by m64nNkK"),
-        ("wgmma.sp.m64n64k16", "does not exist"),
+        ("wgmma.sp.m64n64k16.f16", "of wgmma.sp twice these"),
+        ("wgmma.sp.m64n64k512.b1", "does not exist"),
+        ("mma.m16n8k64.e3m2", "the shapes of e3m2 are given by"),
+        ("ldmatrix.m16n16.x1.trans.b8", "moves matrices of 8 bits or fewer, which Blackwell brought"),
+        ("stmatrix.x2.m16n8", "write stmatrix.x1, .x2 or .x4, and .trans or not, for those of 8 x 8"),
+        ("tcgen05.mma", "its operands are in SMEM and in TMEM, and no lane holds any"),
         ("ldmatrix", "write ldmatrix.x1, .x2 or .x4"),
         ("stmatrix.x3", "write stmatrix.x1, .x2 or .x4"),
         ("", "no instruction with fragments"),
