@@ -222,7 +222,7 @@ OF_BLOCKS = (
     ),
     Variant(
         "wgmma",
-        WgmmaConfig(192, 64, 2, tile_k=128, cluster_m=2, **DIRECT),
+        WgmmaConfig(192, 48, 2, tile_k=128, cluster_m=2, **DIRECT),
         "fp8_e4m3",
         "k16",
         "k16",

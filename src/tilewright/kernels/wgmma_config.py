@@ -57,9 +57,10 @@ class WgmmaConfig:
 def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int:
     """Registers of a thread beside its sums, if these are promoted: the products of a row block, and scales of blocks.
 
-    It has those of two rows of each row block with their addresses, and of all of its columns if each has its own.
+    It has those of two rows of each row block, and of all of its columns if each has its own, for two k-blocks.
     """
-    scales = (7 * row_blocks if scaled_columns else 0) + (tile_n // 4 if scaled_columns == 1 else 0)
+    scales = 4 * row_blocks + 6 if scaled_columns else 0
+    scales += tile_n // 2 if scaled_columns == 1 else 0
     return tile_n // 2 + scales
 
 

@@ -117,7 +117,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
     columns = features.epilogue.scaled_columns
     promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
-    if accumulators + promoted > 200:
+    if accumulators + promoted > (206 if columns else 200):
         producer_registers, consumer_registers = 24, 240
     return WgmmaConstants(
         tile_m=config.tile_m,

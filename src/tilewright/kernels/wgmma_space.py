@@ -165,6 +165,10 @@ class Space:
         registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns)
         return registers <= (96 if config.consumers == 3 else 208)
 
+    def _holds(self, tiling: Tiling) -> bool:
+        """Whether a consumer with scales of columns also has registers for a row block that is held back."""
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 96
+
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
         a, b = self._limits.mn_major
@@ -206,7 +210,7 @@ class Space:
     def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
         halves = limits.output_bytes == 2
-        overlap = several and halves
+        overlap = several and halves and self._holds(tiling)
         by_tma = overlap and limits.out_by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176

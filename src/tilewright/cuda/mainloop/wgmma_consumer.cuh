@@ -57,6 +57,7 @@ class Consumer {
       wgmma_wait<0>();
       wgmma_results(products);
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
+      if (i == 0) promotion.turn(last);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
         sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
@@ -88,7 +89,6 @@ class Consumer {
       promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
-        promotion.advance();
         position.advance();
         promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
