@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
+from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized, scaled_blocks_refused
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
@@ -140,7 +140,8 @@ class MmaKernel(TiledKernel):
             return Refusal(
                 f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem)
+        refusal = scaled_blocks_refused(problem, self.name) or overflowing(problem)
+        return refusal or narrow_out_refused(problem, hardware) or oversized(problem)
 
     def copy_widths(self, problem: Problem) -> tuple[int, int]:
         """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""
