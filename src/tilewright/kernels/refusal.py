@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from tilewright.dtypes import int8
-from tilewright.problem import MAX_BATCH_DIMS, Problem, cuts_k
+from tilewright.problem import MAX_BATCH_DIMS, Problem
 from tilewright.rounding import ceil_div
 
 
@@ -44,16 +44,6 @@ def overflowing(problem: Problem) -> Refusal | None:
         return Refusal(
             f"k is {problem.k}, and sums of more than {most} products of int8 may overflow int32: split k, "
             f"and add the results"
-        )
-    return None
-
-
-def scaled_blocks_refused(problem: Problem, kernel: str) -> Refusal | None:
-    """The reason why a kernel that sums all of k at once takes no scales of blocks; None if there are none."""
-    if cuts_k(problem.recipe):
-        return Refusal(
-            f"{kernel} scales whole sums, and recipe={problem.recipe!r} has scales that change along k: use 'row' or "
-            f"'tensor'"
         )
     return None
 
