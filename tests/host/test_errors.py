@@ -411,7 +411,7 @@ def nothing_compiles(monkeypatch):
 @pytest.mark.usefixtures("nothing_compiles")
 def test_a_product_whose_padding_takes_too_long_is_refused(monkeypatch):
     long = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, 100_000_000), (0, 0))
-    with pytest.raises(RuntimeError, match=r"1x1x100000000 .* would take the emulator about .* hours, and it stops at"):
+    with pytest.raises(RuntimeError, match=r"1x1x100000000 .* would take .* about .* minutes, and it stops at"):
         tw.plan(long, long.T)
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "inf")
     with pytest.raises(AssertionError, match="was compiled"):

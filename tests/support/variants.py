@@ -6,6 +6,7 @@ decided at run time and free.
 
 from support.epilogue_variants import EXPRESSIONS, GATES, OUTPUTS
 from support.low_precision_variants import LOW_PRECISION
+from support.narrow_variants import NARROW
 from support.variant import NO_OVERLAP, SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
@@ -225,4 +226,4 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp32", "k0", "k0", 4, "fp32"),
 )  # fmt: skip
 
-VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)
+VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *NARROW, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, overflowing, oversized
+from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem, cuts_k
@@ -144,7 +144,7 @@ class MmaKernel(TiledKernel):
             return Refusal(
                 f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return overflowing(problem) or oversized(problem)
+        return overflowing(problem) or narrow_out_refused(problem, hardware) or oversized(problem)
 
     def copy_widths(self, problem: Problem) -> tuple[int, int]:
         """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""

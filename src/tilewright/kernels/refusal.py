@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from tilewright.dtypes import int8
+from tilewright.dtypes import FP8, int8
+from tilewright.hardware import Hardware
 from tilewright.problem import MAX_BATCH_DIMS, Problem
 from tilewright.rounding import ceil_div
 
@@ -44,6 +45,16 @@ def overflowing(problem: Problem) -> Refusal | None:
         return Refusal(
             f"k is {problem.k}, and sums of more than {most} products of int8 may overflow int32: split k, "
             f"and add the results"
+        )
+    return None
+
+
+def narrow_out_refused(problem: Problem, hardware: Hardware) -> Refusal | None:
+    """The reason why a GPU stores no fp8; None if it does, or out is none."""
+    if problem.out.dtype in FP8 and hardware.capability < 89:
+        return Refusal(
+            f"out is {problem.out.dtype}, whose conversions need sm_89 or later, and {hardware.name} is "
+            f"{hardware.arch}: take an out of bf16 or fp16"
         )
     return None
 
