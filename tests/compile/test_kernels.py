@@ -79,6 +79,17 @@ STACKED = problem("nn", bf16, bf16, expression=parse("silu(x) * y", (), "stacked
 STACKED = STACKED._replace(n=512, out=Matrix(bf16, 256, 1))
 """A product of which two columns far apart become one, with b contiguous along n."""
 
+STACKED_BY_TILE = problem(
+    "nt",
+    fp8_e4m3,
+    bf16,
+    k=272,
+    expression=parse("silu(x) * y", (), "stacked")._replace(operands=SCALES, recipe="1x128_128x128"),
+    operands=BY_TILE["operands"],
+)
+STACKED_BY_TILE = STACKED_BY_TILE._replace(n=512, out=Matrix(bf16, 256, 1))
+"""The same of scales of blocks."""
+
 PROBLEMS = (
     problem("nt", bf16, bf16),
     problem("nn", bf16, fp32, bias=ROW, activation="gelu"),
@@ -217,10 +228,13 @@ ILLEGAL = {
         (HALF, WgmmaConfig(swap_ab=True)),
         (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
         (HALF, WgmmaConfig(split_k=2)),
+        (HALF, WgmmaConfig(tile_m=256, tile_n=64, overlap=False, ping_pong=True)),
+        (HALF, WgmmaConfig(tile_n=64, ping_pong=True)),
         (HALF, WgmmaConfig(wait_depth=2)),
         (GATED, WgmmaConfig(tile_n=64)),
         (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
         (STACKED, WgmmaConfig(tile_n=64, epilogue="direct")),
+        (STACKED_BY_TILE, WgmmaConfig(tile_n=96, tile_k=128, epilogue="direct")),
     ),
     "mma": (
         (HALF, MmaConfig(tile_k=16)),

@@ -9,7 +9,7 @@ from tilewright.hardware import GPUS, standing_for
 from tilewright.kernels.kernel import Kernel
 from tilewright.measure.elements import Elements
 from tilewright.planner.scaling import SCALED
-from tilewright.problem import cuts_k
+from tilewright.problem import FAST, cuts_k
 
 ARCHITECTURES = ("sm_70", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 """One of each generation that NVRTC compiles for, or did."""
@@ -55,7 +55,7 @@ def support(kernel: Kernel, record: Mapping[str, Any] | None = None) -> list[Sup
         found = usual[elements] = list(_answers(kernel, elements))
         if elements.fast_accumulation and found == usual[elements._replace(fast_accumulation=False)]:
             continue  # it makes no difference to what is taken
-        text = " ".join([elements.recipe or NO_SCALES, *(["fast"] if elements.fast_accumulation else [])])
+        text = " ".join([elements.recipe or NO_SCALES, *([FAST] if elements.fast_accumulation else [])])
         types = Elements.of(elements.a, elements.b)
         for layouts, architectures in found:
             scales.setdefault((types, layouts, architectures), []).append(text)

@@ -88,6 +88,8 @@ _VARIATIONS: tuple[dict[str, Any], ...] = (
     {"overlap": True, "epilogue": "direct", "wait_depth": 0},
     {"overlap": True, "epilogue": "direct", "wait_depth": 1},
     {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+    {"ping_pong": True, "overlap": False, "epilogue": "direct", "wait_depth": 1},
+    {"ping_pong": True, "overlap": False, "epilogue": "tma", "wait_depth": 1},
 )
 """What the model does not see of a Config: a tuner tries these."""
 
@@ -144,7 +146,7 @@ class Space:
             return False
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
-        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
+        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.sharers:
             return False
         if self._limits.promotion and not self._promotes(config):
             return False
@@ -161,7 +163,7 @@ class Space:
         tile_n, columns = config.tile_n, self._limits.scaled_columns
         if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
             return False
-        row_blocks = config.tile_m // (64 * config.consumers)
+        row_blocks = config.tile_m // (64 * config.sharers)
         registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns)
         return registers <= (96 if config.consumers == 3 else 208)
 

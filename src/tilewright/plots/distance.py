@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from tilewright.model.memory.dram import BANKS_PER_CHANNEL
 from tilewright.model.memory.dsmem import Level
-from tilewright.plots.panels import arrow, blank, box, fill, lattice, note
+from tilewright.plots.panels import arrow, behind, blank, box, fill, lattice, note
 from tilewright.plots.style import (
     BLUE,
     GRAY,
@@ -87,7 +87,7 @@ def clocks_to(found: Sequence[Level], measured: Mapping[str, Mapping[str, float]
     for place, level in enumerate(found):
         case = measured.get(level.name)
         end = max(level.clocks, case["most"] if case else 0)
-        axes.annotate(f" {level.clocks}, {level.nanoseconds:.0f} ns", (end, place), va="center", fontsize=SMALL)
+        behind(axes, end, place, f"{level.clocks}, {level.nanoseconds:.0f} ns")
         if case is not None:
             middle, label = case["median"], "measured: median, least and most of all SMs"
             reach = [[middle - case["least"]], [case["most"] - middle]]

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from tilewright.model.llm.time import Pass
-from tilewright.plots.panels import patches
+from tilewright.plots.panels import behind, patches
 from tilewright.plots.style import BLUE, GRAY, INK, ORANGE, SMALL, TEXT, figure, styled
 
 
@@ -19,7 +19,7 @@ def intensities(found: Pass, flops: float, bandwidth: float, title: str) -> Figu
     for row, work in zip(rows, found.work, strict=True):
         share = work.seconds / found.seconds
         times.barh(row, work.seconds * 1e3, color=colors[work.light.bound], height=0.66)
-        times.text(work.seconds * 1e3, row, f" {share:.1%}", va="center", fontsize=SMALL, color=INK)
+        behind(times, work.seconds * 1e3, row, f"{share:.1%}")
     times.set_yticks(rows, [work.name for work in found.work])
     times.invert_yaxis()
     times.margins(x=0.14)
@@ -35,7 +35,10 @@ def intensities(found: Pass, flops: float, bandwidth: float, title: str) -> Figu
         rate = min(flops, point * bandwidth) / 1e12
         roof.plot(point, rate, "o", color=colors[work.light.bound], ms=6, alpha=0.8)
     roof.axvline(ridge, color=GRAY, lw=0.8, ls="--")
-    roof.text(ridge, low * bandwidth / 1e12, f"ridge {ridge:.0f} ", fontsize=TEXT, color=INK, ha="right")
+    roof.annotate(
+        f"ridge {ridge:.0f}", (ridge, low * bandwidth / 1e12), (-4, 0), textcoords="offset points", fontsize=TEXT,
+        color=INK, ha="right",
+    )  # fmt: skip
     roof.set_xscale("log")
     roof.set_yscale("log")
     roof.minorticks_off()

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from tilewright.model.chips import Chip, Rate
 from tilewright.model.power import Settled
+from tilewright.plots.panels import behind
 from tilewright.plots.style import BLUE, GREEN, INK, RED, SMALL, figure, styled
 
 
@@ -66,7 +67,7 @@ def by_data(cases: Sequence[Mapping[str, Any]], title: str) -> Figure:
     axes.barh(places, [case["tflops"] for case in cases], color=BLUE)
     for place, case in zip(places, cases, strict=True):
         read = "" if None in (case["watts"], case["mhz"]) else f", {case['watts']:.0f} W, {case['mhz']:.0f} MHz"
-        axes.annotate(f" {case['tflops']:.0f}{read}", (case["tflops"], place), va="center", fontsize=SMALL)
+        behind(axes, case["tflops"], place, f"{case['tflops']:.0f}{read}")
     axes.set_yticks(places, [case["data"] for case in cases])
     axes.invert_yaxis()
     axes.set_xlim(0, max(case["tflops"] for case in cases) * 1.3)

@@ -54,7 +54,7 @@ def ridges(chips: Sequence[Chip]) -> Figure:
     for name, place in places.items():
         names.setdefault(place, []).append(name)
     for (x, y), here in names.items():
-        axes.plot(x, y, "o", color=BLUE, markersize=6)
+        axes.plot(x, y, "o", color=BLUE, markersize=6, zorder=4)  # above the ground of names
         axes.annotate(",\n".join(here), (x, y), (0, 6), textcoords="offset points", ha="center", color=INK, bbox=ground)
     for scale in (axes.set_xscale, axes.set_yscale):
         scale("log")

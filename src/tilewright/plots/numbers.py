@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from tilewright.model.precision.formats import Format
 from tilewright.model.precision.sums import SumError
-from tilewright.plots.panels import patches
+from tilewright.plots.panels import behind, patches
 from tilewright.plots.style import BLUE, INK, PALE, SERIES, SMALL, TEXT, figure, styled
 
 
@@ -22,8 +22,7 @@ def ranges(formats: Sequence[Format]) -> Figure:
         least, normal, most = map(log2, (each.least_subnormal, each.least_normal, each.most))
         axes.barh(row, normal - least, left=least, color=PALE[BLUE], height=0.6)
         axes.barh(row, most - normal, left=normal, color=BLUE, height=0.6)
-        text = f" epsilon 2^{log2(each.epsilon):.0f}"
-        axes.text(most, row, text, va="center", fontsize=SMALL, color=INK)
+        behind(axes, most, row, f"epsilon 2^{log2(each.epsilon):.0f}")
     axes.set_yticks(range(len(shown)), [each.name for each in shown], fontsize=TEXT)
     axes.invert_yaxis()
     axes.set_xlim(-152, 158)

@@ -74,6 +74,11 @@ def key(axes: Axes, meanings: Mapping[str, str]) -> None:
     )  # fmt: skip
 
 
+def behind(axes: Axes, end: float, row: float, text: str, size: float = SMALL) -> None:
+    """Behind the end of a bar, apart from it: a browser drops spaces at the beginning of a text."""
+    axes.annotate(text, (end, row), (4, 0), textcoords="offset points", va="center", fontsize=size, color=INK)
+
+
 def patches(meanings: Mapping[str, str]) -> list[Patch]:
     """What a legend shows of colors and their meanings."""
     return [Patch(facecolor=color, edgecolor=INK, linewidth=0.5, label=text) for color, text in meanings.items()]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 
 from tilewright.model.tiling.levels import Block, Blocking, Level
-from tilewright.plots.panels import blank, box, key, lattice
+from tilewright.plots.panels import behind, blank, box, key, lattice
 from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT, figure, styled
 
 COLORS = {"GMEM": PURPLE, "L2": BLUE, "SMEM": GREEN, "registers": ORANGE}
@@ -29,8 +29,7 @@ def by_level(levels: Sequence[Level], blocking: Blocking, title: str) -> Figure:
     total = [(level.read_bytes + level.written_bytes) / 1e9 for level in levels]
     sizes.barh(rows, total, color=[COLORS[level.name] for level in levels], height=0.6)
     for row, level, value in zip(rows, levels, total, strict=True):
-        text = f" {value:,.2f} GB: {level.intensity:,.0f} FLOP per byte"
-        sizes.text(value, row, text, va="center", fontsize=TEXT, color=INK)
+        behind(sizes, value, row, f"{value:,.2f} GB: {level.intensity:,.0f} FLOP per byte", TEXT)
     sizes.set_yticks(rows, [f"{level.name}\n{level.block.m} x {level.block.n}" for level in levels])
     sizes.set_xlim(0, max(total) * 1.9)
     sizes.invert_yaxis()
