@@ -7,10 +7,11 @@ import pytest
 import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import H200
+from tilewright.hardware import H200, standing_for
 from tilewright.jit.compile import compile
 from tilewright.jit.source import package_headers
 from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner import planning
 
@@ -136,15 +137,29 @@ def test_a_row_has_the_same_bits_whatever_is_around_it(random, recipe):
     np.testing.assert_array_equal(few, whole[70:73])
 
 
-def test_halves_of_b_that_blocks_straddle_are_refused(random):
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_other_tensor_cores_scale_blocks_too(random, recipe):
+    a, b = codes(random, K, M).T, codes(random, K, N)
+    scales = scales_of(random, recipe)
+    backend = EmulatedBackend(standing_for("sm_89"), checks=True)
+    plan = tw.plan(a, b, recipe=recipe, **scales, out_dtype="fp32", backend=backend)
+    assert plan.kernel.name == "mma"
+    np.testing.assert_array_equal(plan(a, b, **scales), product(a, b, **scales, recipe=recipe))
+    assert not backend.device.reports
+    with pytest.raises(ConfigError, match=r"scales of blocks take as many registers .*: take more warps"):
+        tw.plan(a, b, recipe=recipe, **scales, config=MmaConfig(tile_k=64, stages=3), backend=backend)
+
+
+def test_halves_of_b_that_blocks_straddle_are_for_mma(random):
     a, b = operands(random)
     scales = scales_of(random, TILE)
-    with pytest.raises(NotImplementedError, match=r"half of b has 170 columns.*: use gate='interleaved', or pad"):
-        tw.matmul(a, b, recipe=TILE, **scales, gate="stacked", epilogue="x * y", backend="emulator")
-    out = tw.matmul(a, b, recipe=TILE, **scales, gate="interleaved", epilogue="x + y", out_dtype="fp32",
-                    backend="emulator")  # fmt: skip
     exact = product(a, b, **scales, recipe=TILE)
-    np.testing.assert_array_equal(out, exact[:, ::2] + exact[:, 1::2])
+    with pytest.raises(ArgumentValueError, match=r"half of b has 170 columns.*: use gate='interleaved', or pad"):
+        tw.plan(a, b, recipe=TILE, **scales, gate="stacked", epilogue="x + y", kernel="wgmma", backend="emulator")
+    sides = {"stacked": (exact[:, :170], exact[:, 170:]), "interleaved": (exact[:, ::2], exact[:, 1::2])}
+    for gate, (x, y) in sides.items():
+        out = tw.matmul(a, b, recipe=TILE, **scales, gate=gate, epilogue="x + y", out_dtype="fp32", backend="emulator")
+        np.testing.assert_array_equal(out, x + y)
 
 
 @pytest.mark.parametrize(

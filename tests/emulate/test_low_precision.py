@@ -94,8 +94,7 @@ def test_a_zero_point_makes_sums_larger():
     a, b = np.full((2, 65_793), -128, np.int8), np.full((65_793, 3), -128, np.int8)
     scales = {"scale_a": np.ones((), np.float32), "scale_b": np.ones((), np.float32)}
     zero = np.array(127, np.int32)
-    options = {"zero_a": zero, "out_dtype": "fp32", "config": tw.MmaConfig(16, 16, 128, warps_m=1, warps_n=1)}
-    out = tw.matmul(a, b, recipe="tensor", **scales, **options, backend="emulator")
+    out = tw.matmul(a, b, recipe="tensor", **scales, zero_a=zero, out_dtype="fp32", backend="emulator")
     assert (out == np.float32(65_793 * 255 * 128)).all()
     longer = np.full((2, 65_794), -128, np.int8)
     with pytest.raises(UnsupportedError, match="more than 65793 products of int8 may overflow int32"):

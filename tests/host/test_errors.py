@@ -10,7 +10,7 @@ from tilewright import api, dtypes
 from tilewright.backends.emulation_limit import emulation_seconds, long_emulation
 from tilewright.checking.product import Product
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
-from tilewright.hardware import H200, standing_for
+from tilewright.hardware import H200
 from tilewright.kernels.registry import KERNELS
 from tilewright.planner import planning
 
@@ -129,18 +129,6 @@ def e4m3(*shape):
 
 def ones(*shape):
     return np.ones(shape, np.float32)
-
-
-@bad(
-    NotImplementedError,
-    "no kernel takes",
-    "3x5x4 fp8_e4m3 1x128_1x128 nn -> bf16",
-    "mma scales whole sums",
-    "use 'row' or",
-    backend=RecordingBackend(standing_for("sm_120")),
-)
-def no_kernel_for_scales_of_blocks():
-    return (e4m3(3, 4), e4m3(4, 5)), {"recipe": "1x128_1x128", "scale_a": ones(3, 1), "scale_b": ones(1, 5)}
 
 
 @bad(NotImplementedError, "k is 131072", "131071 products of int8 may overflow int32", "split k")

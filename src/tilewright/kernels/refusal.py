@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tilewright.dtypes import FP8, int8
 from tilewright.hardware import Hardware
-from tilewright.problem import MAX_BATCH_DIMS, Problem, cuts_k
+from tilewright.problem import MAX_BATCH_DIMS, Problem
 from tilewright.rounding import ceil_div
 
 
@@ -55,16 +55,6 @@ def narrow_out_refused(problem: Problem, hardware: Hardware) -> Refusal | None:
         return Refusal(
             f"out is {problem.out.dtype}, whose conversions need sm_89 or later, and {hardware.name} is "
             f"{hardware.arch}: take an out of bf16 or fp16"
-        )
-    return None
-
-
-def scaled_blocks_refused(problem: Problem, kernel: str) -> Refusal | None:
-    """The reason why a kernel that sums all of k at once takes no scales of blocks; None if there are none."""
-    if cuts_k(problem.recipe):
-        return Refusal(
-            f"{kernel} scales whole sums, and recipe={problem.recipe!r} has scales that change along k: use 'row' or "
-            f"'tensor'"
         )
     return None
 

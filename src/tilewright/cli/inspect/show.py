@@ -23,6 +23,8 @@ WIDTH, LEFT = 100, 54
 MOST_PARTS = 2
 """The lines that an instruction may take there; the rest of its operands is left out."""
 
+_UNBROKEN = "\N{NO-BREAK SPACE}"
+
 
 def show(found: "Inspection", about: Mapping[str, Any]) -> None:
     """Print resources, loads and stores, loops, remarks and instructions."""
@@ -114,7 +116,7 @@ def _show_loops(kind: str, loops: "Sequence[Loop]") -> None:
             f"{'  ' * (loop.depth - 1)}{loop.place or f'line {loop.lines[0]}'}",
             str(loop.copies),
             f"{len(loop.instructions):,}",
-            "  " + ", ".join(f"{count} {name}" for name, count in loop.counts.items()),
+            "  " + ", ".join(f"{count}{_UNBROKEN}{name}" for name, count in loop.counts.items()),
         )
         for loop in kept
     ]
@@ -124,7 +126,7 @@ def _show_loops(kind: str, loops: "Sequence[Loop]") -> None:
         start = f"  {place:<{widths[0]}}  {turns:>{widths[1]}}  {count:>{widths[2]}}"
         folded = textwrap.wrap(does.strip(), max(WIDTH - len(start) - 2, 20)) or [""]
         for number, part in enumerate(folded):
-            typer.echo(f"{start if not number else ' ' * len(start)}  {part}".rstrip())
+            typer.echo(f"{start if not number else ' ' * len(start)}  {part}".rstrip().replace(_UNBROKEN, " "))
     if left := len(shown) - len(kept):
         paragraph(f"and {left} shorter ones (--json has all)", 2)
     if waiting := len(loops) - len(shown):
