@@ -82,7 +82,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     if constexpr (HasBlockScales<Config>) {
       const auto at = tiles.locate(tile_index);
       consumer.promotion.begin(at.row + part * row_blocks * 64 + warp * 16, at.column, at.batch,
-                               place.part);
+                               place.part, tiles.k_blocks);
     }
   };
   auto begin = [&](uint32_t tile_index) {  // behind them, too
