@@ -172,7 +172,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
-    pipeline.init();
+    pipeline.init(Config::sharers);
     if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
   }
   if constexpr (place.size > 1) place.sync();
