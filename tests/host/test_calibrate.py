@@ -18,7 +18,7 @@ from tilewright.model.cost import COSTS
 from tilewright.model.prediction import TIMES
 
 ROOT = Path(__file__).parents[2]
-FIELDS = ["tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab"]
+FIELDS = ["tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "ping_pong"]
 
 
 @pytest.fixture(scope="module")

@@ -272,12 +272,7 @@ def test_a_problem_that_no_kernel_takes_is_refused_with_the_reason_of_each():
     [
         ("wgmma", "64x64x64 nt bf16", A100, "wgmma needs sm_90a (Hopper) and A100 is sm_80; use kernel='auto'"),
         ("copy", "64x64x64 nt bf16", A100, "copy takes products without a sum, and k is 64; use kernel='auto'"),
-        (
-            "simt",
-            "64x64x64 nt bf16",
-            A100,
-            "simt multiplies fp32 by fp32, and a is bf16, b is bf16; use kernel='auto'",
-        ),
+        ("simt", "64x64x64 nt bf16", A100, "simt multiplies fp32 by fp32, and a is bf16, b is bf16; use kernel='auto'"),
     ],
 )
 def test_a_kernel_that_was_asked_for_and_does_not_take_the_problem_says_why(kernel, text, gpu, message):
