@@ -49,7 +49,7 @@ def _time(record: Mapping[str, Any]) -> list[str]:
     share = record["speed_of_light_us"] / seconds
     said = [
         f"{us(seconds)} us at the power limit, {us(burst)} us right after idle; "
-        f"{record['predicted_tflops']:.3g} TFLOP/s, {share:.0%} of the speed of light ({light})",
+        f"{record['predicted_tflops']:,.4g} TFLOP/s, {share:.0%} of the speed of light ({light})",
         ", ".join(f"{name} {us(value)}" for name, value in record["parts_us"].items()) + " us",
     ]
     names = list(record["limits_us"])
