@@ -36,6 +36,7 @@ from tilewright.bench.standing import (  # noqa: E402
 from tilewright.bench.suites import load  # noqa: E402
 from tilewright.cli.bench.options import ProtocolOptions  # noqa: E402
 from tilewright.measure.statistics import Interval  # noqa: E402
+from tilewright.rounding import three_digits  # noqa: E402
 
 PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
@@ -295,7 +296,8 @@ def _cell(product: dict[str, Any], name: str, protocol: str) -> str:
     if ratio is None or peer is None:
         return ""
     found = timed(product, protocol)
-    return f"{_ratio(ratio)} {found[name]['tflops']:.3g} : {found[peer]['tflops']:.3g} {peer}"
+    rates = (three_digits(found[each]["tflops"]) for each in (name, peer))
+    return f"{_ratio(ratio)} {' : '.join(rates)} {peer}"
 
 
 def _peers(product: dict[str, Any]) -> list[str]:

@@ -143,10 +143,12 @@ class Sets:
 def configs(question: Quantization) -> list[QuantizeConfig]:
     """The usual Config, and those to compare with it."""
     usual = config_of(question)
-    aheads = [0, *(tiles_in(kilobytes << 10, question, usual) for kilobytes in (48, 96, 144))]
+    aheads = (0, *(tiles_in(kilobytes << 10, question, usual) for kilobytes in (48, 96, 144)))
     others = [replace(usual, ahead=ahead) for ahead in aheads]
+    others += [replace(usual, ahead=ahead, streams=True) for ahead in aheads[1:] if ahead != aheads[1] or ahead == 1]
     if question.transposed_codes is not None:
-        others += [replace(usual, group_m=rows, ahead=ahead) for ahead in (0, 1) for rows in (4, 16, 64)]
+        others += [replace(usual, group_m=rows) for rows in (4, 16, 64)]
+        others += [replace(usual, group_m=16, ahead=1, streams=streams) for streams in (False, True)]
     return list(dict.fromkeys((usual, *others)))
 
 

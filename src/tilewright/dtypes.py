@@ -84,8 +84,8 @@ SUPPORTED = (*FLOATS, *FP8, int8, int32)
 NAMES = ", ".join(d.name for d in SUPPORTED)
 
 PRODUCTS: dict[tuple[DType, DType], tuple[DType, ...]] = {
-    **{(each, each): (each, *(other for other in FLOATS if other is not each)) for each in FLOATS},
-    **{(a, b): (bf16, fp16, fp32) for a in FP8 for b in FP8},
+    **{(each, each): (each, *(other for other in FLOATS if other is not each), *FP8) for each in FLOATS},
+    **{(a, b): (bf16, fp16, fp32, *FP8) for a in FP8 for b in FP8},
     (int8, int8): (int32, bf16, fp16, fp32),
 }
 """The pairs of types that can be multiplied: for those of a and b, what out may be, the usual type first."""

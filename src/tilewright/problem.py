@@ -244,6 +244,16 @@ class Epilogue(NamedTuple):
             yield from zip(map(output_key, self.expression.outputs), self.outputs, strict=True)
 
 
+FAST = "fast"
+"""What the text of factors says of sums of fp8 that may stay in the tensor cores."""
+
+
+def factors_text(a: DType, b: DType, recipe: str | None, fast_accumulation: bool) -> str:
+    """The types of a and b, and what else of them is not usual, such as `fp8_e4m3 by fp8_e5m2 row fast`."""
+    words = [a.name, *([] if b is a else ["by", b.name]), *([] if recipe is None else [recipe])]
+    return " ".join([*words, *([FAST] if fast_accumulation else [])])
+
+
 class Problem(NamedTuple):
     """The product out = activation(alpha * a @ b + beta * c + bias), or of an expression, for every index of `batch`.
 
@@ -359,5 +369,5 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         batch = "x".join(map(str, self.batch)) + " of " if self.batch else ""
-        kinds = dict.fromkeys(matrix.dtype.name for matrix in (self.a, self.b))
-        return f"{batch}{self.m}x{self.n}x{self.k} {' by '.join(kinds)} {self.layout} -> {self.out.dtype}"
+        factors = factors_text(self.a.dtype, self.b.dtype, self.recipe, self.fast_accumulation)
+        return f"{batch}{self.m}x{self.n}x{self.k} {factors} {self.layout} -> {self.out.dtype}"

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import DType, fp16, fp32, int32, parse
+from tilewright.dtypes import FP8, DType, fp8_e4m3, fp8_e5m2, fp16, fp32, int32, parse
 from tilewright.expression.evaluation import Array as Array
 from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
-from tilewright.expression.tree import HIDDEN, SCALES, Expression
+from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
@@ -74,6 +75,7 @@ def compare(
     accumulator = _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
     added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read() if name not in HIDDEN}
+    of_out = {name: addends[name] for name in (OUT_SCALE,) if name in addends}
     everything = slice(None)
     if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
@@ -88,7 +90,7 @@ def compare(
             a[rows],
             b[:, columns_of_b(gate, n, columns)],
             epilogue,
-            {name: array[rows][:, columns] for name, array in added.items()},
+            {name: array[rows][:, columns] for name, array in added.items()} | of_out,
             alpha=alpha,
             beta=beta,
             accumulator=accumulator,
@@ -139,7 +141,19 @@ def reference(
         result = applied(epilogue.expression, result, named, kind)
     elif epilogue.activation is not None:
         result = meanings(kind)[epilogue.activation](result)
+    if kind in FP8:
+        result = narrowed(result, addends.get(OUT_SCALE), kind)
     return result.value, stored_bound(kind, *result)
+
+
+def narrowed(result: Bounded, scale: Array | None, kind: DType) -> Bounded:
+    """Results divided by their scale, if they have one, and brought into the range of an fp8 type."""
+    value, error = result
+    if scale is not None:  # kernels multiply by its reciprocal: two roundings
+        value = value / float(np.asarray(scale).item())
+        error = error / float(np.asarray(scale).item()) + 2.0**-22 * np.abs(value)
+    largest = float(ml_dtypes.finfo(kind.numpy_dtype).max)
+    return Bounded(np.clip(value, -largest, largest), error)
 
 
 def dequantized(a: Array, b: Array, epilogue: Epilogue, addends: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -269,8 +283,12 @@ def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
     """
     if kind.kind == "integer":
         return error
-    smallest = float(np.finfo(np.float16).smallest_subnormal) if kind.name == "fp16" else 2.0**-133
+    smallest = _SMALLEST.get(kind, 2.0**-133)
     return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
+
+
+_SMALLEST = {fp16: 2.0**-24, fp8_e4m3: 2.0**-9, fp8_e5m2: 2.0**-16}
+"""The smallest positive numbers of types that results may well be as small as."""
 
 
 def _fp16_sum_error(a: Any, b: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Whole numbers: as callers give them, Python's or NumPy's, and rounded up."""
+"""Whole numbers: as callers give them, Python's or NumPy's, and rounded up; and rates rounded for people."""
 
 import operator
 from collections.abc import Sequence
@@ -18,6 +18,11 @@ def ceil_div(value: int, by: int) -> int:
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple that is not below value."""
     return ceil_div(value, multiple) * multiple
+
+
+def three_digits(value: float) -> str:
+    """A rate as people read it: 0.429, 84.1, 803, and 1490 from four digits on."""
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
 
 
 def integers(value: object) -> tuple[int, ...]:

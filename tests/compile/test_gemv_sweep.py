@@ -6,6 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from tilewright.hardware import H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.measure.protocol import Work
@@ -35,19 +37,23 @@ class Stand:
         return Work(lambda times: times * MICROSECONDS[candidate.kernel.name] / 1e6)
 
 
-def test_a_record_has_the_share_of_the_read(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("dtype", "others"), [("bf16", {"wgmma": 0.45}), ("fp32", {})], ids=["bf16", "fp32, which wgmma does not take"]
+)
+def test_a_record_has_the_share_of_the_read(tmp_path, monkeypatch, dtype, others):
     monkeypatch.syspath_prepend(str(TOOLS))
     gemv_sweep, sweep = import_module("gemv_sweep"), import_module("sweep")
     monkeypatch.setattr(gemv_sweep, "backend", lambda device: SimpleNamespace(hardware=H200))
     monkeypatch.setattr(gemv_sweep, "WEIGHTS", ((2048, 7168),))
     monkeypatch.setattr(sweep, "GpuStand", Stand)
     path = tmp_path / "gemv.json"
-    monkeypatch.setattr(sys, "argv", ["gemv_sweep.py", str(path), "--rows", "1", "--layouts", "nt", "--most", "2"])
+    few = ["--rows", "1", "--layouts", "nt", "--most", "2"]
+    monkeypatch.setattr(sys, "argv", ["gemv_sweep.py", str(path), *few, "--dtype", dtype])
     gemv_sweep.main()
     record = json.loads(path.read_text())
     rows = [dict(zip(record["columns"]["launches"], row, strict=True)) for row in record["launches"]]
     shares = {row["kernel"]: row["share of the read"] for row in rows}
-    assert shares == {"stream_read": 1.0, "gemv": 0.75, "wgmma": 0.45}
+    assert shares == {"stream_read": 1.0, "gemv": 0.75, **others}
     assert {(row["m"], row["n"], row["k"], row["layout"]) for row in rows} == {(1, 2048, 7168, "nt")}
     configs = [GemvConfig(*row["config"]) for row in rows if row["kernel"] == "gemv"]
     assert len(configs) == 3  # two, and the first of them without prefetch

@@ -329,7 +329,9 @@ def test_nvdisasm_is_looked_for_in_each_place(tmp_path, monkeypatch):
         return tool
 
     if find_spec("triton") is None:
-        with pytest.raises(DisassemblerMissing, match="pip install nvidia-cuda-nvdisasm"):
+        with pytest.raises(
+            DisassemblerMissing, match=r"pip install 'tilewright\[inspect\]', which brings nvidia-cuda-nvdisasm"
+        ):
             find_nvdisasm()
     in_triton = install(triton / "backends" / "nvidia" / "bin")
     (triton / "__init__.py").touch()

@@ -58,6 +58,16 @@ SCALED = {
 }
 """An epilogue with a scale of each row and of each column."""
 
+BY_TILE = {
+    "expression": parse("acc", ())._replace(operands=SCALES, recipe="1x128_128x128"),
+    "operands": (Matrix(fp32, 1, 1000), Matrix(fp32, 5, 1)),
+}
+BY_COLUMN = {
+    "expression": parse("gelu(acc)", ())._replace(operands=SCALES, recipe="1x128_1x128"),
+    "operands": (Matrix(fp32, 3, 1), Matrix(fp32, 520, 1)),
+}
+"""Epilogues with scales of blocks."""
+
 SUMMED = {
     "expression": parse("gelu(acc + row)", ("row",))._replace(outputs=("amax", "column_sums")),
     "operands": (ROW,),
@@ -68,6 +78,17 @@ SUMMED = {
 STACKED = problem("nn", bf16, bf16, expression=parse("silu(x) * y", (), "stacked"))
 STACKED = STACKED._replace(n=512, out=Matrix(bf16, 256, 1))
 """A product of which two columns far apart become one, with b contiguous along n."""
+
+STACKED_BY_TILE = problem(
+    "nt",
+    fp8_e4m3,
+    bf16,
+    k=272,
+    expression=parse("silu(x) * y", (), "stacked")._replace(operands=SCALES, recipe="1x128_128x128"),
+    operands=BY_TILE["operands"],
+)
+STACKED_BY_TILE = STACKED_BY_TILE._replace(n=512, out=Matrix(bf16, 256, 1))
+"""The same of scales of blocks."""
 
 PROBLEMS = (
     problem("nt", bf16, bf16),
@@ -90,6 +111,8 @@ PROBLEMS = (
     problem("nt", fp8_e4m3, bf16, k=272),
     problem("nt", fp8_e4m3, fp32, k=272, **SCALED),
     problem("nt", fp8_e5m2, bf16, k=272, **SCALED)._replace(fast_accumulation=True),
+    problem("nt", fp8_e4m3, bf16, k=272, **BY_TILE),
+    problem("nt", fp8_e4m3, bf16, k=272, **BY_COLUMN),
 )
 
 
@@ -116,6 +139,27 @@ def test_unit_fits_in_registers(kernel, config, product, gpu, record_property):
     assert compiled.spill_bytes == 0
     assert compiled.warnings == ()
     assert compiled.registers * launch.shape.block <= 65536
+
+
+LARGE_TILES = (
+    (BY_TILE, 256, 128, True),
+    (BY_TILE, 256, 128, False),
+    (BY_TILE, 128, 160, True),
+    (BY_COLUMN, 256, 80, True),
+    (BY_COLUMN, 256, 96, False),
+    (BY_COLUMN, 128, 128, True),
+    (BY_COLUMN, 192, 56, False),
+)
+"""The largest that leave registers for scales of blocks, and maybe for a row block that is held back."""
+
+
+@pytest.mark.parametrize(("epilogue", "tile_m", "tile_n", "overlap"), LARGE_TILES)
+def test_sums_products_and_scales_of_blocks_fit_in_registers(epilogue, tile_m, tile_n, overlap):
+    how = "tma" if overlap else "direct"
+    config = WgmmaConfig(tile_m, tile_n, 2, tile_k=128, cluster_m=2, epilogue=how, overlap=overlap)
+    product = problem("nt", fp8_e4m3, bf16, k=272, **epilogue)
+    compiled = build(KERNELS["wgmma"].assemble(config, product, H200).source, H200.arch)
+    assert (compiled.spill_bytes, compiled.stack_bytes, compiled.warnings) == (0, 0, ())
 
 
 HALF = problem("nt", bf16, bf16)
@@ -166,6 +210,8 @@ ILLEGAL = {
         (HALF, WgmmaConfig(tile_k=320)),
         (problem("nt", int8, bf16, k=272), WgmmaConfig(tile_n=40, tile_k=128, epilogue="direct")),
         (problem("nt", fp8_e4m3, bf16, k=272), WgmmaConfig(tile_n=64, tile_k=256, stages=2)),
+        (problem("nt", fp8_e4m3, bf16, k=272, **BY_TILE), WgmmaConfig(tile_n=192, tile_k=128)),
+        (problem("nt", fp8_e4m3, bf16, k=272, **BY_COLUMN), WgmmaConfig(256, 112, tile_k=128)),
         (HALF, WgmmaConfig(split_k=0)),
         (HALF, WgmmaConfig(split_k=5, overlap=False)),
         (HALF, WgmmaConfig(split_k=2, cluster_m=2, overlap=False)),
@@ -182,10 +228,13 @@ ILLEGAL = {
         (HALF, WgmmaConfig(swap_ab=True)),
         (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
         (HALF, WgmmaConfig(split_k=2)),
+        (HALF, WgmmaConfig(tile_m=256, tile_n=64, overlap=False, ping_pong=True)),
+        (HALF, WgmmaConfig(tile_n=64, ping_pong=True)),
         (HALF, WgmmaConfig(wait_depth=2)),
         (GATED, WgmmaConfig(tile_n=64)),
         (GATED, WgmmaConfig(tile_n=24, epilogue="direct")),
         (STACKED, WgmmaConfig(tile_n=64, epilogue="direct")),
+        (STACKED_BY_TILE, WgmmaConfig(tile_n=96, tile_k=128, epilogue="direct")),
     ),
     "mma": (
         (HALF, MmaConfig(tile_k=16)),

@@ -153,6 +153,48 @@ def test_sums_that_are_kept_are_scaled(random):
     np.testing.assert_array_equal(out, np.maximum(sums, 0) * 2)
 
 
+@pytest.mark.parametrize("kind", ["fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("dtype", [E4M3, ml_dtypes.bfloat16, np.float32], ids=lambda dtype: np.dtype(dtype).name)
+def test_results_of_fp8_are_divided_by_their_scale_and_saturate(random, dtype, kind):
+    a, b = codes(random, M, K, dtype=dtype), codes(random, K, N, dtype=dtype)
+    scale, largest = np.array(0.25, np.float32), np.zeros(1, np.float32)
+    a[0], b[:, 0] = 4, 200
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    plan = tw.plan(a, b, out_dtype=kind, scale_out=scale, outputs={"amax": largest}, backend="emulator")
+    for power in (0.25, 2.0, 1024.0):
+        scale[...] = power
+        out = plan(a, b, scale_out=scale, outputs={"amax": largest})
+        limit = float(ml_dtypes.finfo(out.dtype).max)
+        np.testing.assert_array_equal(out, np.clip(exact / power, -limit, limit).astype(out.dtype))
+        assert largest == np.abs(exact).max()
+    plain = tw.matmul(a, b, out_dtype=kind, backend="emulator")
+    np.testing.assert_array_equal(plain, np.clip(exact, -limit, limit).astype(out.dtype))
+
+
+def test_a_result_that_is_no_number_stays_none_and_an_infinite_one_saturates():
+    a, b = np.array([[np.nan, 1], [np.inf, 1]], np.float32), np.ones((2, 3), np.float32)
+    out = tw.matmul(a, b, out_dtype="fp8_e5m2", scale_out=np.ones((), np.float32), backend="emulator")
+    assert np.isnan(out[0].astype(np.float32)).all()
+    assert (out[1] == 57344).all()
+
+
+def test_a_bias_and_an_activation_go_with_a_scale_of_results(random):
+    a, b, bias = codes(random, M, K), codes(random, K, N), random.integers(-3, 4, N).astype(np.float32)
+    scale = np.array(16, np.float32)
+    out = tw.matmul(a, b, bias=bias, activation="relu", recipe="row", **scales_of(random), out_dtype="fp8_e4m3",
+                    scale_out=scale, backend="emulator")  # fmt: skip
+    again = np.random.default_rng(1)
+    a, b, bias = codes(again, M, K), codes(again, K, N), again.integers(-3, 4, N).astype(np.float32)
+    expected = np.maximum(product(a, b, scales_of(again)) + bias, 0) / 16
+    np.testing.assert_array_equal(out, np.minimum(expected, 448).astype(E4M3))
+
+
+def test_a_gpu_without_conversions_to_fp8_is_said():
+    a = np.ones((16, 16), ml_dtypes.bfloat16)
+    with pytest.raises(UnsupportedError, match="conversions need sm_89 or later, and A100 is sm_80: take an out of bf"):
+        tw.matmul(a, a, out_dtype="fp8_e4m3", backend=EmulatedBackend(A100))
+
+
 @pytest.mark.parametrize("wrong", [0.0, -0.5, np.nan, np.inf])
 def test_a_scale_that_is_none_is_refused_at_each_call(random, wrong):
     a, b, scales = codes(random, M, K), codes(random, K, N), scales_of(random)

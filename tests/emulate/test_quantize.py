@@ -190,6 +190,14 @@ def test_any_order_of_completion(asynchrony):
         assert_quantized(result, x, "fp8_e4m3", block)
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+def test_tiles_that_come_later_are_brought_to_l2(block):
+    """On a GPU of one SM, where others follow each CTA, of the next matrix too."""
+    x = uneven((2, 300, 384))
+    result = quantized(x, "fp8_e4m3", H200._replace(sm_count=1), block=block)
+    assert_quantized(result, x, "fp8_e4m3", block)
+
+
 def test_older_gpus():
     x = uneven((70, 144))
     for hardware, dtype in ((A100, "int8"), (standing_for("sm_89"), "fp8_e4m3")):

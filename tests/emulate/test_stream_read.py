@@ -8,7 +8,7 @@ import pytest
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.bench import Absent, contenders
 from tilewright.bench.stream_read import StreamRead, StreamReadConfig
-from tilewright.dtypes import bf16
+from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import H200, SECTOR_BYTES
 from tilewright.jit.cache import build
 from tilewright.measure.protocol import Work
@@ -17,17 +17,19 @@ from tilewright.problem import Matrix, Problem
 TWO_SMS = H200._replace(sm_count=2)
 
 
-def problem(n, k, **weights):
-    return Problem(1, n, k, Matrix(bf16, k, 1), Matrix(bf16, 1, k, **weights), Matrix(bf16, n, 1))
+def problem(n, k, dtype=bf16, **weights):
+    return Problem(1, n, k, Matrix(dtype, k, 1), Matrix(dtype, 1, k, **weights), Matrix(dtype, n, 1))
 
 
-@pytest.mark.parametrize("n", [1, 24, 37])
-def test_each_sector_is_read_once(n):
+@pytest.mark.parametrize(("n", "dtype"), [(1, bf16), (24, bf16), (37, bf16), (3, fp32), (18, fp32)])
+def test_each_sector_is_read_once(n, dtype):
     read, k = StreamRead(), 512
-    weights, out = np.arange(n * k, dtype=np.uint16), np.full(8, 0xFFFF, np.uint16)
-    for usual in read.configs(problem(n, k), TWO_SMS):
+    weights = np.arange(n * k, dtype=f"u{dtype.nbytes}")
+    out = np.full(8, 0xFFFF, np.uint16)
+    posed = problem(n, k, dtype)
+    for usual in read.configs(posed, TWO_SMS):
         config = StreamReadConfig(64, 2, usual.in_flight)
-        launch = read.assemble(config, problem(n, k), TWO_SMS)
+        launch = read.assemble(config, posed, TWO_SMS)
         compiled = build(launch.source, TWO_SMS.arch)
         backend = EmulatedBackend(TWO_SMS, checks=True, count_memory=True)
         b, result = (backend.memory.allocate(array.nbytes) for array in (weights, out))

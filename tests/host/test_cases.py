@@ -104,6 +104,9 @@ def honest_kernel(memory):
             value = value + arrays["bias"].astype(np.float32)
         if case.variant.activation == "relu":
             value = np.where(value < 0, np.float32(0), value)
+        if case.variant.out_dtype.startswith("fp8"):
+            largest = float(ml_dtypes.finfo(arrays["out"].dtype).max)
+            value = np.clip(value / arrays.get("scale_out", np.float32(1)), -largest, largest)
         arrays["out"][...] = value
 
 

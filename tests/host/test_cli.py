@@ -19,7 +19,7 @@ from support.commands import error, in_json, invoke
 from tilewright.checking.product import Product
 from tilewright.cli import app
 
-COMMANDS = ("run", "explain", "report", "ladder", "bench", "tune", "compile", "inspect", "check", "doctor")
+COMMANDS = ("run", "explain", "report", "ladder", "bench", "tune", "compile", "inspect", "check", "kernels", "doctor")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -63,10 +63,16 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
         (("check", "mma", 6144, 6144, 6144), ["TILEWRIGHT_EMULATOR_SECONDS"]),
         (("run", 10**9, 10**9, 1), ["1000000000x1000000000x1 bf16 nt", "memory", "smaller"]),
         (("check", "simt", 10**6, 10**6, 10), ["1000000x1000000x10 fp32 nt", "memory", "smaller"]),
-        (("inspect", "nope"), ["KERNEL='nope' does not exist: use one of wgmma, mma"]),
+        (
+            ("inspect", "nope"),
+            ["KERNEL='nope' does not exist: use a file (FILE.cu, ./FILE), M N K or one of wgmma, mma"],
+        ),
         (
             ("inspect", "WGMM"),
-            ["KERNEL='WGMM' does not exist: did you mean wgmma", "? Use one of wgmma, mma"],
+            [
+                "KERNEL='WGMM' does not exist: did you mean wgmma",
+                "? Use a file (FILE.cu, ./FILE), M N K or one of wgmma, mma",
+            ],
         ),
         (("inspect", "mma", "--problem", "4096,4096"), ["--problem", "M,N,K"]),
         (("inspect", "mma", "--arch", "sm_75"), ["--arch", "sm_90a"]),

@@ -169,6 +169,7 @@ def test_a_rung_that_fails_is_left_out_and_the_next_has_its_own_counters(gpu):
     record = in_json("ladder", "--counters", "--rungs", "wmma_gmem,mma_warp,mma", "--shape", "4096", code=1)
     first, absent, wrong = record["rungs"]
     assert "not here" in absent["skipped"]
+    assert absent["verified"] is None
     assert "profile" not in absent
     assert (first["verified"], wrong["verified"]) == (True, False)
     assert wrong["profile"]["tensor"] == pytest.approx(0.3)

@@ -10,7 +10,7 @@ from tilewright import api, dtypes
 from tilewright.backends.emulation_limit import emulation_seconds, long_emulation
 from tilewright.checking.product import Product
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
-from tilewright.hardware import H200, standing_for
+from tilewright.hardware import H200
 from tilewright.kernels.registry import KERNELS
 from tilewright.planner import planning
 
@@ -129,18 +129,6 @@ def e4m3(*shape):
 
 def ones(*shape):
     return np.ones(shape, np.float32)
-
-
-@bad(
-    NotImplementedError,
-    "no kernel takes",
-    "3x5x4 fp8_e4m3 nn -> bf16",
-    "mma scales whole sums",
-    "use 'row' or",
-    backend=RecordingBackend(standing_for("sm_120")),
-)
-def no_kernel_for_scales_of_blocks():
-    return (e4m3(3, 4), e4m3(4, 5)), {"recipe": "1x128_1x128", "scale_a": ones(3, 1), "scale_b": ones(1, 5)}
 
 
 @bad(NotImplementedError, "k is 131072", "131071 products of int8 may overflow int32", "split k")
@@ -423,7 +411,7 @@ def nothing_compiles(monkeypatch):
 @pytest.mark.usefixtures("nothing_compiles")
 def test_a_product_whose_padding_takes_too_long_is_refused(monkeypatch):
     long = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (1, 100_000_000), (0, 0))
-    with pytest.raises(RuntimeError, match=r"1x1x100000000 .* would take the emulator about .* hours, and it stops at"):
+    with pytest.raises(RuntimeError, match=r"1x1x100000000 .* would take .* about .* minutes, and it stops at"):
         tw.plan(long, long.T)
     monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", "inf")
     with pytest.raises(AssertionError, match="was compiled"):

@@ -1,6 +1,7 @@
 """Plans for another number of rows: made of an earlier one, they equal those that are made of nothing."""
 
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 import ml_dtypes
@@ -166,6 +167,26 @@ def test_scales_of_b_have_no_rows_of_the_result(recipe, rows):
             assert outcome(plan) == afresh(plan)
         known = api._families._known
         assert len(known) == 1
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+@pytest.mark.parametrize("dtype", [np.int8, ml_dtypes.float8_e4m3fn], ids=lambda dtype: np.dtype(dtype).name)
+def test_numbers_that_all_rows_share_leave_a_family(dtype, shape):
+    a, b = np.zeros((48, 304), dtype), np.zeros((64, 304), dtype).T
+    one = np.ones(shape, np.float32)
+    added: dict[str, Any] = {"scale_out": one, "out_dtype": "fp8_e5m2"}
+    if dtype is np.int8:
+        added = {"zero_a": np.ones(shape, np.int32)}
+    backend = Loaded(H200, host_in_place=True)
+    with all_compiled():
+        for number in (48, 40, 3, 7):
+
+            def plan(number=number):
+                options = {"scale_a": one, "scale_b": one, **added}
+                return facts(tw.plan(a[:number], b, recipe="tensor", **options, backend=backend), backend)
+
+            assert outcome(plan) == afresh(plan)
+        assert len(api._families._known) == 1
 
 
 def f16(*shape):

@@ -1,8 +1,8 @@
-"""`tilewright inspect`: resources, instructions and listings of a kernel."""
+"""`tilewright inspect`: resources, loops, remarks, instructions and listings of a kernel."""
 
 import pytest
 
-from support.commands import in_json, invoke
+from support.commands import error, in_json, invoke
 
 
 def test_inspect_reports_resources_and_listings():
@@ -59,3 +59,74 @@ def test_inspect_tells_the_ctas_per_sm_and_their_limit(rung):
 def test_inspect_leaves_the_occupancy_out_where_the_limits_are_unknown():
     assert in_json("inspect", "simt", "--problem", "64,64,64", "--arch", "sm_110")["occupancy"] is None
     assert "CTAs per SM" not in invoke("inspect", "simt", "--problem", "64,64,64", "--arch", "sm_110").stdout
+
+
+def test_inspect_shows_loops_and_remarks():
+    text = invoke("inspect", "coalesced").stdout
+    assert "one_element.cuh:19      4            24  4 fma" in text
+    assert "  one_element.cuh:19: narrow\n    4 loads from GMEM of 4 bytes lie side by side" in text
+    assert "tilewright check coalesced --lines" in text
+    assert "loads from GMEM  10 of 4 B" in text
+    record = in_json("inspect", "coalesced", "--lines")
+    assert [each["kind"] for each in record["remarks"]] == ["narrow"]
+    assert record["loops"]["ptx"][0]["copies"] == 4
+    assert record["accesses"]["ptx"] == {"loads from GMEM": {"4": 10}, "stores to GMEM": {"4": 1}}
+    (line,) = [each for each in record["lines"] if each["place"] == "one_element.cuh:19"]
+    assert line["source"].startswith("for (int k = 0;")
+    assert "None: loops, widths" in invoke("inspect", "wgmma").stdout
+
+
+def test_inspect_prints_listings_by_lines_of_the_source_in_100_columns():
+    printed = invoke("inspect", "mma", "64", "64", "64", "--lines").stdout.splitlines()
+    assert max(map(len, printed)) <= 100
+    at = next(number for number, line in enumerate(printed) if line.startswith("mma.cuh:23  "))
+    assert printed[at + 1].startswith("  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32")
+
+
+def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
+    record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
+    assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)
+    assert record["threads"] == 384
+    assert "give one, or M N K alone" in error("inspect", "4096", "4096")
+    assert "two shapes" in error("inspect", "mma", "64", "64", "64", "--problem", "64,64,64")
+
+
+SOURCE = """#include "width.cuh"
+template <int N> __global__ void __launch_bounds__(128) scale(float* out, const float* in) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) out[threadIdx.x + WIDTH * i] = in[threadIdx.x + WIDTH * i] * FACTOR;
+}
+__global__ void other(double* out) { out[threadIdx.x] = 0; }
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "width.cuh").write_text("#define WIDTH 128\n")
+    path = tmp_path / "scale.cu"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_inspect_takes_a_source_of_the_user(source):
+    compiling = ("inspect", source, "--include", source.parent / "headers", "--define", "FACTOR=2.0f")
+    record = in_json(*compiling, "--entry", "scale<4>", "--ptx", "--source")
+    assert (record["kernel"], record["threads"]) == ("scale<4>", 128)
+    assert record["accesses"]["ptx"] == {"loads from GMEM": {"4": 4}, "stores to GMEM": {"4": 4}}
+    assert record["unrolled"] == [{"place": "scale.cu:4", "pragma": "#pragma unroll", "copies": None}]
+    assert record["occupancy"]["warps_per_cta"] == 4
+    assert (record["remarks"], record["source"]) == ([], SOURCE)
+    assert f".entry {record['entry']}" in record["ptx"]
+    text = invoke(*compiling, "--entry", "other").stdout
+    assert f"other of {source}" in text
+    assert "unknown: give --block" in text
+    assert in_json(*compiling, "--entry", "other", "--block", 64, "--arch", "sm_80")["occupancy"]["warps_per_cta"] == 2
+    assert 'cannot open source file "width.cuh"' in error("inspect", source, "-D", "FACTOR=1")
+
+
+def test_inspect_refuses_options_of_the_other_kind(source):
+    assert "--dtype is for a product" in error("inspect", source, "--dtype", "bf16")
+    assert "--define is for a kernel of a file" in error("inspect", "mma", "-D", "N=4")
+    assert "is not CUDA C++" in error("inspect", "./kernel.ptx")
+    assert "a file (FILE.cu, ./FILE), M N K or one of" in error("inspect", "nothing")

@@ -1,5 +1,6 @@
 """The model of the machine against figures measured on an H200 (random data, settled unless stated)."""
 
+from math import ceil, hypot
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ from tilewright.dtypes import bf16, fp32
 from tilewright.hardware import A100, GPUS, H20, H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.model.cost import Tiles, prepare, times
+from tilewright.model.cost import STREAMED, Tiles, costs_of, prepare, times
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.problem import Matrix, Problem
 
@@ -147,15 +148,23 @@ def test_an_empty_sum_costs_the_launch_and_the_writing():
 @pytest.mark.parametrize(
     ("unit", "dtype", "gpu"), [("mma", bf16, A100), ("mma", bf16, H200), ("cuda_cores", fp32, H200)]
 )
-def test_where_nothing_overlaps_plain_numbers_give_the_times_of_the_arrays(unit, dtype, gpu):
-    rng = Random(5)
+def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
+    rng, costs = Random(5), costs_of(unit, dtype, gpu)
     ways = [(tile, 16 * rng.randint(1, 16), 32) for tile in (64, 128, 192, 256)]
     tile_m, tile_n, tile_k = np.array(ways, np.float64).T
     one, apart = np.ones(len(ways)), np.zeros(len(ways), bool)
     tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, apart, apart)
-    plain = prepare(tiles, unit, dtype, gpu)
-    step = np.array([(way[5]) ** 4 for way in plain.turns])
-    arrays = plain._replace(turns=(), step=step)
+    prepared = prepare(tiles, unit, dtype, gpu)
+
+    def us(product, way):
+        (m, n, k, batch_count), (tile_m, tile_n, tile_k) = product, way
+        multiply = tile_m * tile_n * tile_k / gpu.macs(unit, dtype)
+        deliver = (tile_m + tile_n) * tile_k * dtype.nbytes / costs.fill
+        waves = ceil(ceil(m / tile_m) * ceil(n / tile_n) * batch_count / gpu.sm_count)
+        busy = waves * ceil(k / tile_k) * (multiply + deliver) / costs.clock
+        streamed = (m + n) * k * batch_count * dtype.nbytes / (STREAMED * gpu.memory_bandwidth) * 1e6
+        return hypot(busy, streamed) + costs.launch
+
     for _ in range(200):
         product = (*(rng.randint(1, 9000) for _ in range(3)), rng.randint(1, 9))
-        np.testing.assert_allclose(times(plain, *product), times(arrays, *product), rtol=1e-12)
+        np.testing.assert_allclose(times(prepared, *product), [us(product, way) for way in ways], rtol=1e-12)

@@ -10,6 +10,16 @@ from rich.table import Table
 
 from support.commands import invoke
 from tilewright.cli import output
+from tilewright.rounding import three_digits
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.4291, "0.429"), (84.06, "84.1"), (803.2, "803"), (999.4, "999"), (999.6, "1000"), (1489.7, "1490")],
+)
+def test_rates_have_three_digits_and_no_powers_of_ten(value, text):
+    assert three_digits(value) == text
+
 
 ROWS = [("name", "us", "TFLOP/s"), ("short", "1.5", "800"), ("a.name::that.is:longer_than_others", "213.25", "7")]
 

@@ -10,7 +10,7 @@ from tilewright.arrays import adopt
 from tilewright.dtypes import fp32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import HIDDEN, SCALES
+from tilewright.expression.tree import OUT_SCALE, SCALES, ZERO
 from tilewright.planner.binding import bind
 from tilewright.planner.scaling import SCALED, check_values
 from tilewright.problem import RECIPES, Epilogue, Matrix
@@ -62,6 +62,38 @@ WRONG = {
         {"zero_a": np.ones((1, N), np.int32), "dtype": np.int8},
         ArgumentValueError,
         r"zero_a has shape \(1, 6\), .* one for each row: pass an array",
+    ),
+    "scaled out": (
+        {"scale_out": np.ones((), np.float32), "out_dtype": "bf16"},
+        ArgumentTypeError,
+        "scale_out divides results that are stored as fp8, and out is bf16: pass out_dtype='fp8_e4m3'",
+    ),
+    "out scale dtype": (
+        {"scale_out": np.ones((), np.float16), "out_dtype": "fp8_e5m2"},
+        ArgumentTypeError,
+        "scale_out is fp16, and scales are fp32: convert it",
+    ),
+    "out scale shape": (
+        {"scale_out": np.ones((M, 1), np.float32), "out_dtype": "fp8_e5m2"},
+        ArgumentValueError,
+        r"scale_out has shape \(5, 1\), and all results have one scale: pass an array of shape \(\)",
+    ),
+    "c beside an out scale": (
+        {
+            "recipe": None,
+            "scale_a": None,
+            "scale_b": None,
+            "scale_out": np.ones((), np.float32),
+            "out_dtype": "fp8_e4m3",
+            "c": np.ones((M, N), np.float32),
+        },
+        ArgumentValueError,
+        "c was given beside scale_out=.*: write it into",
+    ),
+    "narrow integers": (
+        {"dtype": np.int8, "out_dtype": "fp8_e4m3"},
+        ArgumentTypeError,
+        "out is fp8_e4m3, and a product of int8 by int8 is not stored so: take bf16, fp16 or fp32",
     ),
     "fast": ({"fast_accumulation": 1}, ArgumentTypeError, "fast_accumulation=1 is not a bool"),
     "fast integers": ({"fast_accumulation": True, "dtype": np.int8}, ArgumentTypeError, "is for sums of fp8.*leave"),
@@ -216,11 +248,28 @@ def test_the_reference_scales_every_code(recipe):
 def test_the_reference_knows_zero_points():
     a, b = np.full((M, K), 3, np.int8), np.ones((K, N), np.int8)
     addends = {name: np.ones((), np.float32) for name in SCALES} | {"zero_a": np.arange(M, dtype=np.int32)[:, None]}
-    expression = parse("acc", ())._replace(operands=HIDDEN, recipe="tensor")
+    expression = parse("acc", ())._replace(operands=(*SCALES, ZERO), recipe="tensor")
     epilogue = Epilogue(expression=expression, operands=(Matrix(fp32, 0, 0),) * 3)
     out = np.broadcast_to((3.0 - np.arange(M)[:, None]) * K, (M, N)).astype(np.float32)
     assert compare(out, a, b, epilogue, addends).verified
     assert not compare(out + 1, a, b, epilogue, addends).verified
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_reference_knows_results_of_fp8(scaled):
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((M, K)), random.standard_normal((K, N))
+    a[0], b[:, 0] = 5, 5
+    scale = np.array(3.0 if scaled else 1.0, np.float32)
+    expression = parse("acc", ())._replace(operands=(OUT_SCALE,) if scaled else ())
+    epilogue = Epilogue(expression=expression, operands=(Matrix(fp32, 0, 0),) * scaled)
+    addends = {OUT_SCALE: scale} if scaled else {}
+    out = np.clip(a @ b / scale, -448, 448).astype(ml_dtypes.float8_e4m3fn)
+    assert out[0, 0] == 448
+    assert compare(out, a, b, epilogue, addends).verified
+    out[2, 3] = np.nextafter(out[2, 3], out[0, 0])
+    out[2, 3] = np.nextafter(out[2, 3], out[0, 0])
+    assert not compare(out, a, b, epilogue, addends).verified
 
 
 def test_sums_of_int8_are_exact():

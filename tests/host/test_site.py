@@ -71,8 +71,8 @@ def test_the_support_page_has_every_kernel():
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", support.page(), re.MULTILINE))
     assert rows.keys() == EVERY_KERNEL.keys()
     assert rows["wgmma"].startswith("sm_90a | ")
-    assert rows["wgmma_basic"].startswith("sm_90a | bf16, fp16 | nt | ")
-    assert "fp32 | nt nn tn tt" in rows["simt"]
+    assert rows["wgmma_basic"].startswith("sm_90a | bf16, fp16 | none | nt | ")
+    assert "fp32 | none | nt nn tn tt" in rows["simt"]
 
 
 def test_only_element_types_that_a_gpu_run_had_count_as_verified():

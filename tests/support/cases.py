@@ -34,7 +34,7 @@ from tilewright.problem import OPERANDS, WRITTEN, key_of, output_key
 
 MAX_CTAS = 8
 
-_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64, 256: 256}
+_PLAIN_N = {1: 63, 2: 62, 4: 60, 8: 64, 16: 64, 32: 64, 256: 256}
 """n of a case without liberties, by the variant's `n_multiple`: a multiple of no more than that."""
 
 
@@ -63,17 +63,17 @@ class Case:
     def expression(self):
         """The variant's epilogue, parsed."""
         variant = self.variant
-        if variant.epilogue is None and variant.recipe is None:
+        if variant.epilogue is None and not variant.hidden:
             return None
         parsed = parse(variant.epilogue or "acc", [name for name, _, _ in variant.operands], variant.gate)
-        names = HIDDEN[: len(self.scales)]
-        return parsed._replace(operands=(*names, *parsed.operands), outputs=variant.outputs, recipe=variant.recipe)
+        names = (*variant.hidden, *parsed.operands)
+        return parsed._replace(operands=names, outputs=variant.outputs, recipe=variant.recipe)
 
     def views(self):
         """The operands by name; those that share memory appear once, as `out`."""
         views = {"a": self.a, "b": self.b, "c": None if self.in_place else self.c, "bias": self.bias, "out": self.out}
         views |= {key_of(name): view for (name, _, _), view in zip(self.variant.operands, self.operands, strict=True)}
-        views |= dict(zip(HIDDEN, self.scales, strict=False))
+        views |= dict(zip(self.variant.hidden, self.scales, strict=True))
         views |= output_views(self.variant.outputs, self.out, self.variant.gate, len(self.b.shape) == 1)
         return {name: view for name, view in views.items() if view is not None}
 
@@ -154,7 +154,7 @@ class Memory:
         random = np.random.default_rng(case.seed)
         for name in sorted(self.arrays.keys() - set(WRITTEN) - unread):
             array = self.arrays[name]
-            values = _scales(array.shape, random) if name in SCALES else _values(case.data, array, random)
+            values = _scales(array.shape, random) if name.startswith("scale") else _values(case.data, array, random)
             array[...] = values.astype(array.dtype)
         self._before = {name: buffer.bytes.copy() for name, buffer in self.buffers.items()}
         self._expected = self._reference()
@@ -162,7 +162,7 @@ class Memory:
     def _reference(self):
         case = self.case
         a, b = (self.arrays[name] for name in "ab")
-        if case.scales:
+        if case.variant.recipe:
             a = a.astype(np.float64) - self.arrays.get("zero_a", 0)
             a, b = (
                 x.astype(np.float64) * _over_blocks(self.arrays[name], x.shape)
@@ -178,6 +178,7 @@ class Memory:
             beta=case.beta,
             activation=case.variant.activation,
             expression=case.expression,
+            out_scale=self.arrays.get("scale_out"),
             operands={name: self.arrays[key_of(name)] for name, _, _ in case.variant.operands},
             **self._sums,
             exact=case.exact,
@@ -340,13 +341,12 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     data = random.choice(("integers", "integers", "integers", "normal", "normal", "normal", "special"))
     if dtype == "int8":
         data = "integers"
-    whole = variant.out_dtype == "int32"
-    scalars = (1.0,) if whole else (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
+    scalars = (1.0,) if variant.out_dtype == "int32" else (1.0, -0.5, 2.0) if data == "integers" else (1.0, 0.3, -1.7)
     alpha = 0.0 if liberties > 1 and not variant.gate and random.random() < 0.05 else random.choice(scalars)
     beta = random.choice(scalars) if variant.c else 0.0
     c = bias = None
     in_place = False
-    if variant.c or (free and not whole and (variant.epilogue or variant.recipe) is None and random.random() < 0.1):
+    if variant.c or (free and variant.may_add and random.random() < 0.1):
         c_dtype = variant.c or variant.out_dtype
         in_place = free and c_dtype == variant.out_dtype and random.random() < 0.25
         c = out if in_place else views.addend(c_dtype, result, random, free, variant.addend_pairs)
@@ -359,7 +359,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
     case = Case(variant, a, b, out, c, bias, in_place, alpha, beta, data, seed, operands, scales)
     flipped = (
         liberties > 1
-        and not (variant.gate or variant.outputs or variant.zero or variant.scales_blocks)
+        and not (variant.gate or variant.outputs or variant.scales_blocks or set(variant.hidden) - set(SCALES))
         and not row_vector
         and not column_vector
         and random.random() < 0.25

@@ -182,6 +182,15 @@ EQUIVALENTS = (
         first_copy=2,
         subjects=("wgmma tma, overlap, two row blocks",),
     ),
+    Equivalent(
+        "wgmma",
+        "shift: ring of one stage more",
+        ("if (++slot == stages) {", "position.advance();"),
+        "this copy of the line advances behind a tile's last k-block, and RingPosition::skip, which follows before the "
+        "position is used, takes a slot beyond the ring for the first one of the next phase",
+        first_copy=3,
+        subjects=("wgmma ping-pong, cluster 2x1",),
+    ),
     *(
         Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)
         for kernel in _IN_CLUSTERS

@@ -157,6 +157,21 @@ OF_WGMMA = (
 )
 BY_TILE, BY_COLUMN = "1x128_128x128", "1x128_1x128"
 OF_BLOCKS = (
+    Variant("mma", OF_BYTES, "fp8_e4m3", "k16", "k16", 8, "fp32", recipe=BY_TILE),
+    Variant("mma", MmaConfig(64, 64, 128, 3), "fp8_e4m3", "mn1", "k4", 4, "bf16", b_dtype="fp8_e5m2", recipe=BY_COLUMN),
+    Variant(
+        "mma",
+        MmaConfig(128, 128, 64, 4, 2, 4),
+        "fp8_e5m2",
+        "k8",
+        "mn1",
+        4,
+        "bf16",
+        recipe=BY_TILE,
+        n_multiple=2,
+        gate="stacked",
+        **SWIGLU,
+    ),
     Variant(
         "wgmma",
         WgmmaConfig(128, 128, 3, tile_k=128),
@@ -222,7 +237,7 @@ OF_BLOCKS = (
     ),
     Variant(
         "wgmma",
-        WgmmaConfig(192, 64, 2, tile_k=128, cluster_m=2, **DIRECT),
+        WgmmaConfig(192, 48, 2, tile_k=128, cluster_m=2, **DIRECT),
         "fp8_e4m3",
         "k16",
         "k16",

@@ -87,14 +87,21 @@ FUNCTIONS = {
 
 def reference(
     a, b, *, out_dtype, c=None, bias=None, alpha=1.0, beta=0.0, activation=None, expression=None, operands=None,
-    accumulator=dtypes.fp32, cut_after=None, exact=False,
+    accumulator=dtypes.fp32, cut_after=None, exact=False, out_scale=None,
 ) -> Reference:  # fmt: skip
     """act(alpha * a @ b + beta * c + bias) for arrays of any dtype, with the bound derived above; or an expression.
 
     `exact` says that nothing rounds before the last step (small integers, dyadic scalars, no transcendental
     activation): the result must then be the correctly rounded one. `cut_after`: see `cut_error`; such sums are not.
+    `out_scale`: what results of fp8 are divided by.
     """
     dtype = dtypes.parse(out_dtype, "out_dtype")
+    if dtype in dtypes.FP8:
+        wide = reference(
+            a, b, out_dtype="fp32", c=c, bias=bias, alpha=alpha, beta=beta, activation=activation,
+            expression=expression, operands=operands, accumulator=accumulator, cut_after=cut_after, exact=exact,
+        )  # fmt: skip
+        return _narrowed(wide, dtype, 1.0 if out_scale is None else float(out_scale))
     alpha, beta = float(np.float32(alpha)), float(np.float32(beta))
     k = a.shape[-1] if alpha != 0 else 0
     a, b = (np.asarray(x, np.float64) if k else np.zeros(x.shape) for x in (a, b))
@@ -128,6 +135,16 @@ def reference(
             bound = bound + SHORTER[dtype] * abs(values) + 2.0**-20 * abs(argument)
         bound = bound + rounding(abs(values) + bound, dtype)
     return Reference(values, bound, dtype)
+
+
+def _narrowed(wide: Reference, dtype, scale) -> Reference:
+    """Results divided by their scale, by way of its reciprocal, and brought into the range of an fp8 type."""
+    largest = float(ml_dtypes.finfo(dtype.numpy_dtype).max)
+    values, bound = np.clip(wide.values / scale, -largest, largest), wide.bound / scale
+    if bound.any():
+        bound = bound + 2 * ULP * abs(values)
+        bound = bound + rounding(abs(values) + bound, dtype)
+    return Reference(values, bound, dtype, wide.unknown)
 
 
 def _of_expression(expression, acc, error, operands, dtype) -> Reference:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 
@@ -19,8 +20,8 @@ class Variant:
     theirs can be read at once. n is a multiple of `n_multiple`. `epilogue` is an expression; each of `operands` is a
     name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
     result has half of n's columns. `outputs` are written besides it. b is of `b_dtype` if it is not of a's. `recipe`
-    says what scales of a and b are for; with `zero`, rows of a have zero points. With `fast_accumulation`, sums of
-    fp8 stay in tensor cores.
+    says what scales of a and b are for; with `zero`, rows of a have zero points; with `out_scaled`, results have a
+    scale. With `fast_accumulation`, sums of fp8 stay in tensor cores.
     """
 
     kernel: str
@@ -42,6 +43,7 @@ class Variant:
     b_dtype: str | None = None
     recipe: str | None = None
     zero: bool = False
+    out_scaled: bool = False
     fast_accumulation: bool = False
 
     @cached_property
@@ -56,6 +58,7 @@ class Variant:
             self.b_dtype,
             self.recipe,
             "zero" if self.zero else None,
+            "scaled" if self.out_scaled else None,
             "fast" if self.fast_accumulation else None,
             self.epilogue,
             *self.outputs,
@@ -67,6 +70,17 @@ class Variant:
     def sumless(self):
         """Whether only empty sums are taken."""
         return self.kernel == "copy"
+
+    @property
+    def hidden(self):
+        """The scales and zero points that a call has, by name, in their order."""
+        there = dict.fromkeys(SCALES, self.recipe is not None) | {ZERO: self.zero, OUT_SCALE: self.out_scaled}
+        return tuple(name for name in HIDDEN if there[name])
+
+    @property
+    def may_add(self):
+        """Whether a c of out's type may be given, although none is compiled in."""
+        return self.out_dtype in ("bf16", "fp16", "fp32") and self.epilogue is None and not self.hidden
 
     @property
     def scales_blocks(self):

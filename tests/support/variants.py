@@ -6,6 +6,7 @@ decided at run time and free.
 
 from support.epilogue_variants import EXPRESSIONS, GATES, OUTPUTS
 from support.low_precision_variants import LOW_PRECISION
+from support.narrow_variants import NARROW
 from support.variant import NO_OVERLAP, SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
@@ -48,6 +49,26 @@ SPLIT_K = (
     ),
 )  # fmt: skip
 """CTAs that each sum a part of k."""
+
+PING_PONG = (
+    Variant(
+        "wgmma", WgmmaConfig(128, 128, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
+        bias="bf16", activation="gelu", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 64, 5, cluster_m=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        "fp16", "mn16", "k16", 4, "fp32", c="fp16",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 48, 2, cluster_n=2, epilogue="direct", overlap=False, swap_ab=True, ping_pong=True),
+        "bf16", "k16", "mn16", 16, "bf16", n_multiple=8,
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 64, 4, tile_k=128, epilogue="direct", overlap=False, ping_pong=True), "fp8_e4m3",
+        "k16", "k16", 8, "bf16", recipe="row",
+    ),
+)  # fmt: skip
+"""Two consumers that take tiles by turns."""
 
 SWAPPED = (
     Variant(
@@ -145,6 +166,7 @@ WGMMA = (
         bias="fp32", n_multiple=8,
     ),
     *SPLIT_K,
+    *PING_PONG,
     *SWAPPED,
 )  # fmt: skip
 
@@ -204,4 +226,4 @@ GEMV = (
     Variant("gemv", GemvConfig(8, 16, 2, 1, 2), "fp32", "k0", "k0", 4, "fp32"),
 )  # fmt: skip
 
-VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)
+VARIANTS = (*SIMT, *MMA, *LOW_PRECISION, *NARROW, *WGMMA, *GEMV, *COPY, *EXPRESSIONS, *GATES, *OUTPUTS)

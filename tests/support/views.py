@@ -59,7 +59,7 @@ def addend(dtype, result, random, free, pairs):
 
     With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
     """
-    single = free and random.random() < 0.1
+    single = free and random.random() < 0.3
     shape = (1,) * len(result) if single else broadcastable(result, random) if free else result
     nbytes = dtypes.parse(dtype, "dtype").nbytes
     if pairs:
@@ -79,12 +79,13 @@ def operand(form, dtype, rows, columns, result, random, free):
 
 
 def scales(variant, a_shape, b_shape, random, free):
-    """Views of the scales of a and of b, and maybe of the zero points of rows of a; none without a recipe.
+    """Views of what is `hidden` of a variant: scales of a and of b, zero points of rows of a, a scale of results.
 
     Columns of scales of b can be read in pairs where n is even.
     """
+    of_out = (View("fp32", (), ()),) if variant.out_scaled else ()
     if variant.recipe is None:
-        return ()
+        return of_out
     *a_batch, m, k = a_shape
     *b_batch, _, n = b_shape
     blocks = -(-k // 128)
@@ -101,4 +102,5 @@ def scales(variant, a_shape, b_shape, random, free):
         for shape, along, aligned in zip(shapes, fast, nbytes, strict=True)
     )
     zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1)))
-    return (*found, view("int32", zeros, -2, 4, random, free, signed=True)) if variant.zero else found
+    zero = (view("int32", zeros, -2, 4, random, free, signed=True),) if variant.zero else ()
+    return (*found, *zero, *of_out)

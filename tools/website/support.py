@@ -1,22 +1,15 @@
-"""The page of what each kernel takes: element types, layouts and GPUs, as the kernels themselves answer."""
+"""The page of what each kernel takes: element types, scales, layouts and GPUs, as the kernels themselves answer."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright import dtypes
-from tilewright.checking.product import Product, whole_tiles
-from tilewright.hardware import GPUS, Hardware, standing_for
+from tilewright.checking.support import ARCHITECTURES, support
+from tilewright.hardware import GPUS
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder import LADDER
 from tilewright.kernels.registry import KERNELS
 from website.documents import ROOT
-
-ARCHITECTURES = ("sm_70", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
-"""Of the tables' rows: one of each generation that NVRTC compiles for, or did."""
-_FIRST = ("bf16", "fp16", "fp32")
-"""The element types of records that name none: those that there were."""
-LAYOUTS = ("nt", "nn", "tn", "tt")
 
 
 def page() -> str:
@@ -30,12 +23,17 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
     yield from (
         "# What each kernel takes",
         "",
-        "The kernels' own rules fill these tables: each was asked about products of every element type and layout.",
+        "The kernels' own rules fill these tables: each was asked about products of all element types, scales and "
+        "layouts.",
+        "`tilewright kernels` prints them, and takes the types and the GPU that you care about.",
         f"The last column counts the generated products that were compared with float64 on a GPU, an {record['gpu']} "
         f"({record['date'][:10]}, results/gpu_verification.json).",
         "Without any, the kernel was verified in the emulator only, as all are on every other architecture.",
         f"Known GPUs of these architectures: {'; '.join(_gpus())}.",
         "Of the layout, one letter is for A and one for B; `t` means that it is stored transposed.",
+        "What the production kernels do not take as it is, they may take with a copy, of which `plan.reason` tells.",
+        "Scales are those of a recipe ([low precision](low-precision.md)); `fast` behind it means that "
+        "`fast_accumulation=True` is needed.",
         "",
         "## Production kernels",
         "",
@@ -58,35 +56,12 @@ def _gpus() -> Iterator[str]:
 
 
 def _table(kernels: Mapping[str, Kernel], record: dict[str, Any]) -> Iterator[str]:
-    yield "| kernel | architectures | a and b | layouts | verified on a GPU |"
-    yield "|---|---|---|---|---|"
+    yield "| kernel | architectures | a and b | scales | layouts | verified on a GPU |"
+    yield "|---|---|---|---|---|---|"
     for kernel in kernels.values():
-        rows: dict[tuple[str, ...], list[str]] = {}
-        for dtype, architectures, layouts in _answers(kernel):
-            cases = record["cases"].get(kernel.name, 0)
-            if GPUS[record["gpu"]].arch not in architectures or dtype not in _verified(kernel, record):
-                cases = 0
-            key = (", ".join(architectures), " ".join(layouts), str(cases or "emulator only"))
-            rows.setdefault(key, []).append(dtype)
-        for (where, layouts_text, verified), names in rows.items():
-            yield f"| `{kernel.name}` | {where} | {', '.join(names)} | {layouts_text} | {verified} |"
-
-
-def _verified(kernel: Kernel, record: dict[str, Any]) -> Sequence[str]:
-    return record["dtypes"].get(kernel.name, ()) if "dtypes" in record else _FIRST
-
-
-def _answers(kernel: Kernel) -> Iterator[tuple[str, list[str], list[str]]]:
-    """The element types that a kernel takes, each with its architectures and layouts."""
-    for dtype in dtypes.SUPPORTED:
-        taken = {arch: list(_taken(kernel, dtype, standing_for(arch))) for arch in ARCHITECTURES}
-        for layouts in dict.fromkeys(tuple(found) for found in taken.values() if found):
-            yield dtype.name, [arch for arch, found in taken.items() if tuple(found) == layouts], list(layouts)
-
-
-def _taken(kernel: Kernel, dtype: dtypes.DType, hardware: Hardware) -> Iterator[str]:
-    shape, *_ = whole_tiles(kernel) or [(16, 128, 64 if kernel.name != "copy" else 0)]
-    for layout in LAYOUTS:
-        products = (Product(*shape, dtype, out_dtype, layout) for out_dtype in dtypes.SUPPORTED)
-        if any(kernel.refuses(each.problem, hardware) is None for each in products):
-            yield layout
+        for row in support(kernel, record):
+            cells = (
+                f"`{row.kernel}`", ", ".join(row.architectures), row.types_text, ", ".join(row.scales),
+                " ".join(row.layouts), str(row.cases or "emulator only"),
+            )  # fmt: skip
+            yield f"| {' | '.join(cells)} |"

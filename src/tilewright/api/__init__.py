@@ -39,6 +39,7 @@ def matmul(
     scale_a: Any = None,
     scale_b: Any = None,
     zero_a: Any = None,
+    scale_out: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -76,6 +77,8 @@ def matmul(
     a GPU is not. No kernel takes scales of blocks yet. zero_a: what stands for 0 in an a of int8, one int32 number or
     (m, 1), from -128 to 127: the numbers are (code - zero_a) * scale_a. acc is alpha times the scaled sum. bias and
     activation go with scales, c as an operand of epilogue.
+    scale_out: of an out of fp8, one fp32 number that results are divided by before they are rounded, without which they
+    are rounded as they are; what is beyond the largest number of the type becomes that. outputs are not divided.
     fast_accumulation: whether sums of fp8 may stay in tensor cores that cut them, rather than go to fp32 every 128 of
     k.
     out: any strides; it may be c itself, but must not overlap inputs otherwise. For an out in host memory, the bytes
@@ -95,8 +98,8 @@ def matmul(
         return TORCH.untraced(matmul)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
             gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
-            fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-            batch_invariant=batch_invariant, backend=backend, stream=stream,
+            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel,
+            config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
         )  # fmt: skip
     if type(batch_invariant) is not bool:
         raise _not_bool("batch_invariant", batch_invariant)
@@ -108,9 +111,9 @@ def matmul(
     addend = bias
     if (
         epilogue is not None or operands is not None or gate is not None or outputs is not None
-        or not (recipe is scale_a is scale_b is zero_a is None)
+        or not (recipe is scale_a is scale_b is zero_a is scale_out is None)
     ):  # fmt: skip
-        scaling = recipe, scale_a, scale_b, zero_a
+        scaling = recipe, scale_a, scale_b, zero_a, scale_out
         expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
         addend, direct = None, False
     alpha, beta = scalars(c, alpha, beta)
@@ -133,8 +136,9 @@ def matmul(
     made = plan(
         a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
         epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a,
-        scale_b=scale_b, zero_a=zero_a, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype,
-        kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend, stream=stream,
+        scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, fast_accumulation=fast_accumulation, out=out,
+        out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend,
+        stream=stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -157,8 +161,8 @@ def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
-    scale_b: Any = None, zero_a: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
-    kernel: str = "auto", config: Any = None,
+    scale_b: Any = None, zero_a: Any = None, scale_out: Any = None, fast_accumulation: bool = False, out: Any = None,
+    out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False,
     m: None = None,
 ) -> Plan: ...  # fmt: skip
@@ -167,8 +171,8 @@ def plan(
     a: Any, b: Any, /, c: Any = None, *, alpha: float = 1.0, beta: float | None = None, bias: Any = None,
     activation: str | None = None, epilogue: str | None = None, operands: Mapping[str, Any] | None = None,
     gate: str | None = None, outputs: Mapping[str, Any] | None = None, recipe: str | None = None, scale_a: Any = None,
-    scale_b: Any = None, zero_a: Any = None, fast_accumulation: bool = False, out: Any = None, out_dtype: Any = None,
-    kernel: str = "auto", config: Any = None,
+    scale_b: Any = None, zero_a: Any = None, scale_out: Any = None, fast_accumulation: bool = False, out: Any = None,
+    out_dtype: Any = None, kernel: str = "auto", config: Any = None,
     batch_invariant: bool = False, backend: str | Backend = "auto", stream: Any = None, tune: bool = False, m: range,
 ) -> RangePlan: ...  # fmt: skip
 def plan(
@@ -189,6 +193,7 @@ def plan(
     scale_a: Any = None,
     scale_b: Any = None,
     zero_a: Any = None,
+    scale_out: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -216,14 +221,14 @@ def plan(
         untraced: Plan | RangePlan = TORCH.untraced(plan)(
             a, b, c, alpha=alpha, beta=beta, bias=bias, activation=activation, epilogue=epilogue, operands=operands,
             gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a, scale_b=scale_b, zero_a=zero_a,
-            fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel, config=config,
-            batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
+            scale_out=scale_out, fast_accumulation=fast_accumulation, out=out, out_dtype=out_dtype, kernel=kernel,
+            config=config, batch_invariant=batch_invariant, backend=backend, stream=stream, tune=tune, m=m,
         )  # fmt: skip
         return untraced
     for argument, value in (("batch_invariant", batch_invariant), ("fast_accumulation", fast_accumulation)):
         if type(value) is not bool:
             raise _not_bool(argument, value)
-    scaling = recipe, scale_a, scale_b, zero_a
+    scaling = recipe, scale_a, scale_b, zero_a, scale_out
     expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
     if expression is not None:
         bias = activation = None  # they are in it
@@ -262,7 +267,7 @@ def plan(
 
 def _expression(
     epilogue: Any, operands: Any, gate: Any, outputs: Any, c: Any, beta: Any, bias: Any, activation: Any,
-    scaling: tuple[Any, Any, Any, Any],
+    scaling: tuple[Any, Any, Any, Any, Any],
 ) -> tuple[Expression | None, tuple[Any, ...]]:  # fmt: skip
     """The expression of a call with its arrays, if it has one; `scaling`: the recipe and the scales."""
     if (

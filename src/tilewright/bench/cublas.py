@@ -108,6 +108,7 @@ def tuned_by_cublaslt(inputs: Inputs, choice: Any = None) -> Prepared:
     product = _Product(inputs, library)
     found = product.algorithms() if choice is None else [_result(choice)]
     if not found:
+        product.release()
         raise Absent(f"cuBLASLt has no algorithm for {inputs.shape} {elements} {inputs.shape.layout}")
     quickest = min(found, key=product.seconds) if len(found) > 1 else found[0]
     return Prepared(

@@ -171,9 +171,10 @@ class Inputs:
 
     def _scale(self, blocks: Blocks, rows: int, columns: int, kind: DType) -> Any:
         rows, columns = blocks.shape(rows, columns)
-        by_columns = blocks.columns == 128  # padded as libraries want it
-        scale = self.empty(columns, round_up(rows, 4), kind=dtypes.fp32).t()[:rows] if by_columns else None
-        scale = self.empty(rows, columns, kind=dtypes.fp32) if scale is None else scale
+        if blocks.columns == 128:  # padded as libraries want it
+            scale = self.empty(columns, round_up(rows, 4), kind=dtypes.fp32).t()[:rows]
+        else:
+            scale = self.empty(rows, columns, kind=dtypes.fp32)
         spread = self.elements.spread(kind)
         return scale.uniform_(0.5 / spread, 2 / spread, generator=self._generator)
 

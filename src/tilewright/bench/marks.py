@@ -25,11 +25,16 @@ def head(picture: "Figure", record: dict[str, Any]) -> None:
     picture.suptitle(", ".join(filter(None, about)), x=0.01, ha="left", fontsize=11)
 
 
+def legend_columns(names: Sequence[str], width: float) -> int:
+    """How many columns the legend of these contenders has below a figure of so many inches."""
+    widest = max(map(len, names), default=1)
+    return max(1, min(len(names), int(width * 11 / (widest + 6))))
+
+
 def explain(picture: "Figure", names: Sequence[str]) -> None:
     """Write the legend of these contenders, as far as panels show them, below a figure."""
     axes = picture.axes
     handles = {name: bar for axis in axes for bar, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    widest = max(map(len, handles), default=1)
-    columns = max(1, min(len(handles), int(picture.get_size_inches()[0] * 11 / (widest + 6))))
+    columns = legend_columns([*handles], picture.get_size_inches()[0])
     shown = [name for name in names if name in handles]
     picture.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=columns, fontsize=9)

@@ -4,15 +4,17 @@ Records of few rows, with a streaming read of the weights, have the one of rows_
 """
 
 from collections import defaultdict
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.bench.contenders import OURS, READ, is_ours, is_peer
-from tilewright.bench.marks import explain, head, marks
+from tilewright.bench.marks import explain, head, legend_columns, marks
 from tilewright.bench.rows_plot import rows_chart
 from tilewright.bench.standing import BEST_PEER, best_peer, in_most, is_by_rows, ratio_to, standings, timed
 from tilewright.measure.statistics import Interval
 from tilewright.plots.style import GRAY, GRID, INK, figure, save, styled
+from tilewright.rounding import three_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +55,9 @@ def chart(record: dict[str, Any]) -> "Figure | None":
     ours = [name for name in names if is_ours(name) or name == _SEVERAL]
     others = sorted(name for name in names if name not in ours)
     styles = marks(ours, others)
-    size = (3.2 + 4.2 * len(protocols), 1.7 + 0.27 * len(products))
+    width = 3.2 + 4.2 * len(protocols)
+    legend = max(0, ceil(len(names) / legend_columns(names, width)) - 2)  # two rows always have room
+    size = (width, 1.7 + max(0.27, 0.09 * len(ours)) * len(products) + 0.22 * legend)
     picture, axes = figure(*size, ncols=len(protocols), sharey=True)
     for axis, protocol in zip(axes, protocols, strict=True):
         _panel(axis, series[protocol], styles)
@@ -141,7 +145,7 @@ def _name_references(axis: Any, products: list[dict[str, Any]], protocol: str) -
     """Name at the right of each row who has the ratio 1, with its rate."""
     for row, product in enumerate(products):
         if (name := _reference(product, protocol)) is not None:
-            text = f"{name} {timed(product, protocol)[name]['tflops']:.3g}"
+            text = f"{name} {three_digits(timed(product, protocol)[name]['tflops'])}"
             axis.annotate(text, (1.01, row), xycoords=("axes fraction", "data"), fontsize=7, va="center", color=INK)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from tilewright import __version__
-from tilewright.cli import bench, check, compile, doctor, explain, inspect, ladder, model, report, run, tune
+from tilewright.cli import bench, check, compile, doctor, explain, inspect, kernels, ladder, model, report, run, tune
 from tilewright.cli.bench import micro
 from tilewright.cli.command import BAD_REQUEST, UNREAD, Command, CommandLine, Ended
 
@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 for command in (
     run.run, explain.explain, ladder.ladder, bench.bench, tune.tune, compile.compile, inspect.inspect, check.check,
-    report.report,
+    report.report, kernels.kernels,
     doctor.doctor,
 ):  # fmt: skip
     app.command(cls=Command)(command)

@@ -232,12 +232,12 @@ def _size(folder: Path) -> str:
 
 
 def _tools() -> Iterator[Finding]:
-    from tilewright.jit.listing import DisassemblerMissing, find_nvdisasm
+    from tilewright.jit.listing import INSTALL_NVDISASM, DisassemblerMissing, find_nvdisasm
 
     try:
         yield Finding("nvdisasm", "ok", str(find_nvdisasm()))
     except DisassemblerMissing:
-        remedy = "only `tilewright inspect --sass` needs it: pip install nvidia-cuda-nvdisasm"
+        remedy = f"only the machine code of `tilewright inspect` needs it: {INSTALL_NVDISASM}"
         yield Finding("nvdisasm", "warn", "not found", remedy)
 
 

@@ -36,7 +36,7 @@ class FactorName(StrEnum):
 
 
 class ResultName(StrEnum):
-    """Names of the element types that results may have."""
+    """Names of the element types that results of contenders may have: all but fp8."""
 
     bf16 = "bf16"
     fp16 = "fp16"

@@ -108,9 +108,19 @@ struct PairWord<int32_t> {
   using type = int2;
 };
 
+template <>
+struct PairWord<fp8_e4m3> {
+  using type = uint16_t;
+};
+
+template <>
+struct PairWord<fp8_e5m2> {
+  using type = uint16_t;
+};
+
 template <class Element>
 __device__ __forceinline__ typename PairWord<Element>::type word_of(float first, float second) {
-  if constexpr (sizeof(Element) == 2) {
+  if constexpr (sizeof(Element) <= 2) {
     return pack<Element>(first, second);
   } else {
     return make_float2(first, second);

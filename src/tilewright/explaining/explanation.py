@@ -100,7 +100,8 @@ class Explanation:
         record: dict[str, Any] = {
             "product": str(problem),
             "m": problem.m, "n": problem.n, "k": problem.k, "batch": list(problem.batch),
-            "dtype": problem.a.dtype.name, "out_dtype": problem.out.dtype.name, "layout": problem.layout,
+            "dtype": problem.a.dtype.name, "b_dtype": problem.b.dtype.name, "out_dtype": problem.out.dtype.name,
+            "recipe": problem.recipe, "fast_accumulation": problem.fast_accumulation, "layout": problem.layout,
             "gpu": self.gpu, "present": self.present, "kernel": self.kernel, "config": values_of(self.config),
             "reason": self.reason, "decision": list(self.decision),
             "speed_of_light_us": self.light.seconds * 1e6, "speed_of_light_bound": self.light.bound,

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
+from tilewright.rounding import three_digits
+
 WIDTH, LABEL = 100, 11
 """Columns of a line, and of the names before it."""
 
@@ -49,7 +51,7 @@ def _time(record: Mapping[str, Any]) -> list[str]:
     share = record["speed_of_light_us"] / seconds
     said = [
         f"{us(seconds)} us at the power limit, {us(burst)} us right after idle; "
-        f"{record['predicted_tflops']:,.4g} TFLOP/s, {share:.0%} of the speed of light ({light})",
+        f"{three_digits(record['predicted_tflops'])} TFLOP/s, {share:.0%} of the speed of light ({light})",
         ", ".join(f"{name} {us(value)}" for name, value in record["parts_us"].items()) + " us",
     ]
     names = list(record["limits_us"])

@@ -16,8 +16,11 @@ OUTPUTS = ("acc", "amax", "column_sums")
 SCALES = ("scale_a", "scale_b")
 """The operands that scale sums before an expression reads them; those that it names itself are called otherwise."""
 
-HIDDEN = (*SCALES, "zero_a")
-"""The operands that act on sums: SCALES, and what stands for 0 in a."""
+ZERO, OUT_SCALE = "zero_a", "scale_out"
+"""What stands for 0 in a, and what results are divided by when they are stored."""
+
+HIDDEN = (*SCALES, ZERO, OUT_SCALE)
+"""The operands that no text names: those that act on sums, and OUT_SCALE."""
 
 
 def sums_of(gate: str | None) -> tuple[str, ...]:
@@ -90,9 +93,9 @@ Node: TypeAlias = Number | Name | Operation
 class Expression(NamedTuple):
     """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
 
-    operands: the names that it reads besides the sums, in the order of the text, behind those of HIDDEN if sums are
-    scaled. gate: one of GATES, or None. outputs: of OUTPUTS, in that order. recipe: what of a and b each scale is for,
-    or None if sums are not scaled.
+    operands: the names that it reads besides the sums, in the order of the text, behind those of HIDDEN
+    that there are. gate: one of GATES, or None. outputs: of OUTPUTS, in that order. recipe: what of a and b each scale
+    is for, or None if sums are not scaled.
     """
 
     root: Node
@@ -111,13 +114,13 @@ class Expression(NamedTuple):
 
     @property
     def scales(self) -> tuple[str, ...]:
-        """The operands that scale the sums, and the zero point of a."""
-        return () if self.recipe is None else tuple(name for name in self.operands if name in HIDDEN)
+        """The operands of HIDDEN that there are."""
+        return tuple(name for name in self.operands if name in HIDDEN)
 
     @property
     def has_zero(self) -> bool:
         """Whether a has a zero point."""
-        return HIDDEN[-1] in self.scales
+        return ZERO in self.scales
 
     @property
     def named(self) -> tuple[str, ...]:

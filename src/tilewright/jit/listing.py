@@ -26,6 +26,10 @@ _CHARACTERISTIC = (
 """First words of opcodes that tell GEMM kernels apart: multiplication, movement of operands, synchronization."""
 
 
+INSTALL_NVDISASM = "pip install 'tilewright[inspect]'"
+"""The command that installs nvdisasm, of the wheel nvidia-cuda-nvdisasm."""
+
+
 class DisassemblerMissing(UnavailableError):
     """No nvdisasm was found."""
 
@@ -35,8 +39,10 @@ def ptx_listing(compiled: CompiledKernel) -> str:
     return compiled.ptx
 
 
-def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None) -> str:
+def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None, *, inlined: bool = False) -> str:
     """The machine code with its source lines, printed by `nvdisasm` (by default the one of `find_nvdisasm`).
+
+    inlined: also with the lines into which functions were inlined, and with those of the PTX.
 
     Raises DisassemblerMissing if there is no nvdisasm, and RuntimeError if it cannot read the cubin.
     """
@@ -44,7 +50,8 @@ def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None) -> str:
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder, f"{compiled.name}.cubin")
         cubin.write_bytes(compiled.cubin)
-        command = [str(tool), "--print-code", "--print-line-info", str(cubin)]
+        lines = ("--print-line-info-inline", "--print-line-info-ptx") if inlined else ("--print-line-info",)
+        command = [str(tool), "--print-code", *lines, str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise UnavailableError(
@@ -76,7 +83,8 @@ def find_nvdisasm() -> Path:
             return tool
     raise DisassemblerMissing(
         "SASS needs nvdisasm, which is not on PATH, in CUDA_HOME, in an NVIDIA package or in Triton: "
-        "pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit, conda's cuda-nvdisasm or Triton"
+        f"{INSTALL_NVDISASM}, which brings nvidia-cuda-nvdisasm; or install the CUDA toolkit, conda's cuda-nvdisasm "
+        "or Triton"
     )
 
 
@@ -96,6 +104,11 @@ def characteristic(mix: dict[str, int]) -> dict[str, int]:
     kinds = {opcode: opcode.partition(".")[0] for opcode in mix}
     chosen = [opcode for opcode in mix if kinds[opcode] in _CHARACTERISTIC]
     return {opcode: mix[opcode] for opcode in sorted(chosen, key=lambda opcode: _CHARACTERISTIC.index(kinds[opcode]))}
+
+
+def is_characteristic(name: str) -> bool:
+    """Whether an instruction of this name, without modifiers, multiplies, moves matrices or synchronizes."""
+    return name in _CHARACTERISTIC
 
 
 def resources(compiled: CompiledKernel) -> dict[str, Any]:

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tilewright.dtypes import FLOATS
 from tilewright.hardware import Hardware
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
+from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem
@@ -62,7 +61,7 @@ class CopyKernel(Kernel):
         """The reason why `copy` does not take the problem: a sum that is not empty, or a GPU before sm_80."""
         if problem.k:
             return Refusal(f"copy takes products without a sum, and k is {problem.k}")
-        if problem.out.dtype not in FLOATS:
+        if problem.out.dtype.kind != "float":
             return Refusal(f"copy makes floating-point numbers, and out is {problem.out.dtype}")
         if problem.columns != problem.n:
             return Refusal("copy has no sums, of which a gate could make one column of two: leave gate out")
@@ -70,7 +69,7 @@ class CopyKernel(Kernel):
             return Refusal(
                 f"copy needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem) or column_sums_refused(problem, self.name)
+        return narrow_out_refused(problem, hardware) or oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[CopyConfig]:
         """Tiles of long rows and square ones; the square ones first if rows are short."""

@@ -68,9 +68,10 @@ def counterpart(kernel: Kernel, config: Any, problem: Problem, gpu: Hardware) ->
 
 
 def _hopper(config: WgmmaConfig, constants: WgmmaConstants, problem: Problem) -> list[Parameter]:
-    schedule = "KernelTmaWarpSpecialized" + ("Cooperative" if constants.consumers > 1 else "")
+    together = "Cooperative" if constants.sharers > 1 else ""
+    schedule = "KernelTmaWarpSpecialized" + ("Pingpong" if config.ping_pong else together)
     schedule += "FP8FastAccum" if problem.a.dtype in FP8 and problem.fast_accumulation else ""
-    by_tma = "TmaWarpSpecialized" + ("Cooperative" if constants.consumers > 1 else "")
+    by_tma = "TmaWarpSpecialized" + together
     tile = _shape(config.tile_m, config.tile_n, config.tile_k)
     scheduler = "StreamKScheduler" if config.split_k > 1 else "PersistentScheduler"
     return [
@@ -80,7 +81,7 @@ def _hopper(config: WgmmaConfig, constants: WgmmaConstants, problem: Problem) ->
         Parameter("TileShape_MNK", tile, "tile_m, tile_n, tile_k"),
         Parameter("ClusterShape_MNK", _shape(config.cluster_m, config.cluster_n, 1), "cluster_m, cluster_n"),
         Parameter("StageCount", f"StageCount<{config.stages}>", "stages"),
-        Parameter("KernelSchedule", schedule, ""),
+        Parameter("KernelSchedule", schedule, "ping_pong"),
         Parameter("EpilogueSchedule", by_tma if config.epilogue == "tma" else "NoSmemWarpSpecialized", "epilogue"),
         Parameter("TileScheduler", scheduler, ""),
         Parameter("scheduler.splits", str(config.split_k), "split_k"),

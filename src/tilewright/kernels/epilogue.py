@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.expression.tree import Expression
+from tilewright.expression.tree import OUT_SCALE, SCALES, Expression
 from tilewright.jit.source import Constant, CudaType
 from tilewright.kernels.parameters import same_parameters
 from tilewright.problem import RECIPES, Matrix, Problem, cuts_k
@@ -185,10 +185,11 @@ class ExpressionConstants(NamedTuple):
         if columns := scaled_columns(self.expression.recipe):
             pairs = columns == 1 and self.rows[1].pairs
             defined = f"  using Blocks = BlockScales<{columns}, {_flag(pairs)}>;\n{defined}"
-        elif scales:
+        elif self.expression.recipe is not None:
             zero = "  using Zero = ZeroRow;\n" if self.expression.has_zero else ""
-            of_sums = rows[: scales - self.expression.has_zero]
-            defined = f"  using Scales = OperandRows<{', '.join(of_sums)}>;\n{zero}{defined}"
+            defined = f"  using Scales = OperandRows<{', '.join(rows[: len(SCALES)])}>;\n{zero}{defined}"
+        if OUT_SCALE in self.expression.scales:
+            defined = f"  using Stored = OutScale;\n{defined}"
         return f"""\
 // {self.expression}
 struct {_STRUCT} : ExpressionDefaults {{

@@ -13,7 +13,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.gemv_time import Array, Ways, breakdown, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.refusal import Refusal, column_sums_refused, oversized
+from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
 from tilewright.model.prediction import Breakdown, Power, Prediction
@@ -161,7 +161,7 @@ class GemvKernel(Kernel):
             return Refusal(
                 "gemv takes the pairs of gate='stacked' from a b that is stored by columns, as (n, k), and b is not"
             )
-        return oversized(problem) or column_sums_refused(problem, self.name)
+        return narrow_out_refused(problem, hardware) or oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
         """Those with as many rows as the problem needs, the quickest by `predict` first."""

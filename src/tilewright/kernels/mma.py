@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, overflowing, oversized, scaled_blocks_refused
+from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
 from tilewright.model.prediction import Power, Prediction
-from tilewright.problem import Problem
+from tilewright.problem import Problem, cuts_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,10 @@ class MmaKernel(TiledKernel):
         ),
         ("warp_m * warp_n <= 4096", "a thread keeps at most 128 accumulators in registers: take more warps"),
         (
+            "scaled_columns == 0 or warp_m * warp_n <= 2048",
+            "scales of blocks take as many registers as accumulators again: take more warps",
+        ),
+        (
             "a_k_major or tile_m == 16 or tile_m == 32 or tile_m % 64 == 0",
             "the swizzle of A's rows along m wants tile_m 16, 32 or a multiple of 64",
         ),
@@ -131,7 +135,7 @@ class MmaKernel(TiledKernel):
                 f"mma needs tensor cores for fp8, sm_89 or later, and {hardware.name} is {hardware.arch}: convert a "
                 f"and b to fp16"
             )
-        if a in FP8 and hardware.capability == 89 and not problem.fast_accumulation:
+        if a in FP8 and hardware.capability == 89 and not (problem.fast_accumulation or cuts_k(problem.recipe)):
             return Refusal(
                 f"mma adds fp8 with 13 bits on sm_89, which {hardware.name} is: pass fast_accumulation=True if that is "
                 f"enough, or convert a and b to fp16"
@@ -140,7 +144,7 @@ class MmaKernel(TiledKernel):
             return Refusal(
                 f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return scaled_blocks_refused(problem, self.name) or overflowing(problem) or oversized(problem)
+        return overflowing(problem) or narrow_out_refused(problem, hardware) or oversized(problem)
 
     def copy_widths(self, problem: Problem) -> tuple[int, int]:
         """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""
@@ -154,7 +158,8 @@ class MmaKernel(TiledKernel):
 
     def offered(self, problem: Problem) -> tuple[MmaConfig, ...]:
         """A Config for each tile size that suits the problem's alignment."""
-        configs = _NARROW_COPIES if min(self.copy_widths(problem)) < 8 else _VECTOR_COPIES
+        few = min(self.copy_widths(problem)) < 8 or cuts_k(problem.recipe)  # scales of blocks need registers, too
+        configs = _NARROW_COPIES if few else _VECTOR_COPIES
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:

@@ -120,6 +120,7 @@ class QuantizeConfig:
 
     group_m: of the order of tiles: so many rows of them are walked column by column.
     ahead: tiles of each SM from now to the one that a CTA brings to L2; 0 for none.
+    streams: whether L2 evicts first what was loaded of x.
     """
 
     tile_m: int = BLOCK
@@ -127,6 +128,7 @@ class QuantizeConfig:
     threads: int = 256
     group_m: int = 1
     ahead: int = 0
+    streams: bool = False
 
 
 def config_of(question: Quantization) -> QuantizeConfig:
@@ -223,6 +225,7 @@ class QuantizeConstants(Constants):
     unit_stride: bool
     batched: bool
     backward: bool
+    streams: bool
     power_of_two: bool
     saturate: bool
 
@@ -254,6 +257,7 @@ def constants_of(question: Quantization, config: QuantizeConfig, *, measures: bo
         unit_stride=question.x.column_stride == 1,
         batched=question.batch_count > 1,
         backward=source == _FROM_MAXIMA and not measures,  # what was read last may still be in L2
+        streams=config.streams,
         power_of_two=question.power_of_two,
         saturate=question.saturate,
     )

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from tilewright.dtypes import int8
-from tilewright.problem import MAX_BATCH_DIMS, Problem, cuts_k
+from tilewright.dtypes import FP8, int8
+from tilewright.hardware import Hardware
+from tilewright.problem import MAX_BATCH_DIMS, Problem
 from tilewright.rounding import ceil_div
 
 
@@ -48,12 +49,12 @@ def overflowing(problem: Problem) -> Refusal | None:
     return None
 
 
-def scaled_blocks_refused(problem: Problem, kernel: str) -> Refusal | None:
-    """The reason why a kernel that sums all of k at once takes no scales of blocks; None if there are none."""
-    if cuts_k(problem.recipe):
+def narrow_out_refused(problem: Problem, hardware: Hardware) -> Refusal | None:
+    """The reason why a GPU stores no fp8; None if it does, or out is none."""
+    if problem.out.dtype in FP8 and hardware.capability < 89:
         return Refusal(
-            f"{kernel} scales whole sums, and recipe={problem.recipe!r} has scales that change along k: use 'row' or "
-            f"'tensor'"
+            f"out is {problem.out.dtype}, whose conversions need sm_89 or later, and {hardware.name} is "
+            f"{hardware.arch}: take an out of bf16 or fp16"
         )
     return None
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.refusal import Refusal, oversized
+from tilewright.kernels.refusal import Refusal, narrow_out_refused, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
 from tilewright.problem import Problem
 
@@ -116,7 +116,7 @@ class SimtKernel(TiledKernel):
             return Refusal(
                 f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
             )
-        return oversized(problem)
+        return narrow_out_refused(problem, hardware) or oversized(problem)
 
     def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:
         """A Config for each tile size."""

@@ -54,8 +54,9 @@ class WgmmaKernel(Kernel):
     header = "kernels/wgmma.cuh"
     rules = (
         (
-            "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * consumers * row_blocks",
-            "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256",
+            "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * sharers * row_blocks",
+            "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256, "
+            "with ping_pong 64 or 128",
         ),
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
@@ -106,6 +107,10 @@ class WgmmaKernel(Kernel):
         HALVES_IN_PANELS,
         ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
         ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
+        (
+            "not ping_pong or (split_k == 1 and not overlap)",
+            "consumers that take tiles by turns store while the other multiplies: take overlap=False and split_k=1",
+        ),
         ("wait_depth == 0 or wait_depth == 1", "none or one k-block of wgmma stays in flight: take wait_depth 0 or 1"),
     )
 
@@ -238,10 +243,11 @@ class WgmmaKernel(Kernel):
         return tuple(maps)
 
     def remark(self, config: WgmmaConfig) -> str:
-        """Whether the product is transposed, and whether k is split."""
+        """Whether the product is transposed, whether k is split, and who takes the tiles."""
         swapped = ["computes out.T = b.T @ a.T, which its tiles fit better"] if config.swap_ab else []
         split = [f"splits k over {config.split_k} CTAs, since there are few tiles"] if config.split_k > 1 else []
-        return "; ".join(swapped + split)
+        turns = ["its two consumers take tiles by turns"] if config.ping_pong else []
+        return "; ".join(swapped + split + turns)
 
     def compiled(self, config: WgmmaConfig) -> WgmmaConfig:
         """The Config without `group_m` and `prefetch`, which are arguments of a launch."""

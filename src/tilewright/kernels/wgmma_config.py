@@ -31,6 +31,8 @@ class WgmmaConfig:
     the ring are brought to L2 at the start if an operand is read once. `tile_k` is 64, 128, 192 or 256 for elements of
     2 bytes, and 128 or 256 for those of 1.
 
+    With `ping_pong` two warpgroups take whole tiles of 64 or 128 rows by turns: one stores while the other multiplies.
+
     With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m and cluster_m then count columns of out.
     """
 
@@ -47,19 +49,26 @@ class WgmmaConfig:
     split_k: int = 1
     swap_ab: bool = False
     prefetch: int = 0
+    ping_pong: bool = False
+
+    @property
+    def sharers(self) -> int:
+        """The number of warpgroups that multiply a tile, each one or two blocks of 64 rows."""
+        return 1 if self.ping_pong else {64: 1, 192: 3}.get(self.tile_m, 2)
 
     @property
     def consumers(self) -> int:
-        """The number of warpgroups that multiply, each one or two blocks of 64 rows."""
-        return {64: 1, 192: 3}.get(self.tile_m, 2)
+        """The number of warpgroups that multiply."""
+        return 2 if self.ping_pong else self.sharers
 
 
 def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int:
     """Registers of a thread beside its sums, if these are promoted: the products of a row block, and scales of blocks.
 
-    It has those of two rows of each row block with their addresses, and of all of its columns if each has its own.
+    It has those of two rows of each row block, and of all of its columns if each has its own, for two k-blocks.
     """
-    scales = (7 * row_blocks if scaled_columns else 0) + (tile_n // 4 if scaled_columns == 1 else 0)
+    scales = 4 * row_blocks + 6 if scaled_columns else 0
+    scales += tile_n // 2 if scaled_columns == 1 else 0
     return tile_n // 2 + scales
 
 

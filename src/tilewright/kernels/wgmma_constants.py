@@ -23,9 +23,10 @@ from tilewright.problem import Problem
 class WgmmaConstants(Constants):
     """The Constants of `wgmma`: layouts of A and B in shared memory, the ring and staging in bytes, and out's stores.
 
-    The other names are those of WgmmaConfig. A consumer takes `row_blocks` blocks of 64 rows, for which each of its
-    threads has `accumulators` registers, and `promoted` more for the products of a k-block and scales of blocks, where
-    `promotes`: sums in tensor cores are then added in fp32 by CUDA cores. Sums are of type `Sum`.
+    The other names are those of WgmmaConfig. `sharers` consumers share a tile, and each takes `row_blocks` blocks of 64
+    rows, for which each of its threads has `accumulators` registers, and `promoted` more for the products of a k-block
+    and scales of blocks, where `promotes`: sums in tensor cores are then added in fp32 by CUDA cores. Sums are of type
+    `Sum`.
     """
 
     stages: int
@@ -46,6 +47,8 @@ class WgmmaConstants(Constants):
     vector_stores: bool
     chunk_stores: bool
     consumers: int
+    sharers: int
+    ping_pong: bool
     row_blocks: int
     accumulators: int
     promoted: int
@@ -108,7 +111,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
     nbytes = features.Input.nbytes
     ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes)
-    row_blocks = config.tile_m // (64 * config.consumers)
+    row_blocks = config.tile_m // (64 * config.sharers)
     accumulators = row_blocks * config.tile_n // 2
     tma_epilogue = config.epilogue == "tma"
     expression = features.epilogue.expression
@@ -117,7 +120,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
     columns = features.epilogue.scaled_columns
     promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
-    if accumulators + promoted > 200:
+    if accumulators + promoted > (206 if columns else 200):
         producer_registers, consumer_registers = 24, 240
     return WgmmaConstants(
         tile_m=config.tile_m,
@@ -147,6 +150,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         vector_stores=features.stores.vectors and not tma_epilogue,
         chunk_stores=features.stores.chunks and not tma_epilogue,
         consumers=config.consumers,
+        sharers=config.sharers,
+        ping_pong=config.ping_pong,
         row_blocks=row_blocks,
         accumulators=accumulators,
         promoted=promoted,

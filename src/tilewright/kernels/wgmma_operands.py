@@ -40,7 +40,7 @@ class Stores(NamedTuple):
         halves = out.dtype.nbytes == 2
         by_columns = halves and out.column_stride != 1 and m % 2 == 0 and out.vector_bytes("row") >= 4
         nbytes, extent = (out.vector_bytes("row"), m) if by_columns else (out.vector_bytes("column"), n)
-        vectors = halves and extent % 8 == 0 and nbytes == 16
+        vectors = out.dtype.nbytes <= 2 and extent * out.dtype.nbytes % 16 == 0 and nbytes == 16
         chunks = halves and out.column_stride == 1 and not vectors
         return Stores(by_columns, vectors, chunks, extent % 2 == 0 and nbytes >= 2 * out.dtype.nbytes)
 

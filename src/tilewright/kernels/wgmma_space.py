@@ -88,6 +88,8 @@ _VARIATIONS: tuple[dict[str, Any], ...] = (
     {"overlap": True, "epilogue": "direct", "wait_depth": 0},
     {"overlap": True, "epilogue": "direct", "wait_depth": 1},
     {"overlap": True, "epilogue": "tma", "wait_depth": 0},
+    {"ping_pong": True, "overlap": False, "epilogue": "direct", "wait_depth": 1},
+    {"ping_pong": True, "overlap": False, "epilogue": "tma", "wait_depth": 1},
 )
 """What the model does not see of a Config: a tuner tries these."""
 
@@ -144,7 +146,7 @@ class Space:
             return False
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
-        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.consumers:
+        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.sharers:
             return False
         if self._limits.promotion and not self._promotes(config):
             return False
@@ -161,9 +163,13 @@ class Space:
         tile_n, columns = config.tile_n, self._limits.scaled_columns
         if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
             return False
-        row_blocks = config.tile_m // (64 * config.consumers)
+        row_blocks = config.tile_m // (64 * config.sharers)
         registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns)
         return registers <= (96 if config.consumers == 3 else 208)
+
+    def _holds(self, tiling: Tiling) -> bool:
+        """Whether a consumer with scales of columns also has registers for a row block that is held back."""
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 96
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
@@ -206,7 +212,7 @@ class Space:
     def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
         halves = limits.output_bytes == 2
-        overlap = several and halves
+        overlap = several and halves and self._holds(tiling)
         by_tma = overlap and limits.out_by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176

@@ -55,12 +55,12 @@ def _request(result: RungResult) -> dict[str, Any]:
 
 def launch_all(wanted: dict[str, Any]) -> Iterable[dict[str, Any]]:
     """What becomes of each rung; its inputs are those of the rung before, if they have the same shape and data."""
-    from tilewright.bench import Inputs, Shape
+    from tilewright.bench import Absent, Inputs, Shape
 
     inputs: Inputs | None = None
     before: Any = None
     for request in wanted["rungs"]:
-        answer: dict[str, Any] = {"launched": False, "verified": False, "error": None, "skipped": ""}
+        answer: dict[str, Any] = {"launched": False, "verified": None, "error": None, "skipped": ""}
         try:
             if before != (request["shape"], request["data"]):
                 inputs = None  # freed before others are made
@@ -70,6 +70,7 @@ def launch_all(wanted: dict[str, Any]) -> Iterable[dict[str, Any]]:
             launch(request, inputs, answer)
         except Exception as error:  # any failure: the other rungs are still profiled
             answer["skipped"] = message_of(error) or f"{type(error).__name__}: {error}"
+            answer["verified"] = None if isinstance(error, Absent) else False
             if inputs is None:
                 before = None
         yield answer

@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from tilewright import dtypes
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
-from tilewright.problem import RECIPES, Problem
-
-FAST = "fast"
-"""What the text of Elements says of sums of fp8 that stay in the tensor cores."""
+from tilewright.problem import FAST, RECIPES, Problem, factors_text
 
 LARGEST = {dtypes.fp8_e4m3: 448.0, dtypes.fp8_e5m2: 57344.0, dtypes.int8: 127.0}
 """The largest number of each type of 8 bits."""
@@ -77,10 +74,7 @@ class Elements(NamedTuple):
     @property
     def factors(self) -> str:
         """The text without the type of the result."""
-        words = [self.a.name]
-        words += [f"by {self.b}"] if self.b is not self.a else []
-        words += [self.recipe] if self.recipe is not None else []
-        return " ".join([*words, *([FAST] if self.fast_accumulation else [])])
+        return factors_text(self.a, self.b, self.recipe, self.fast_accumulation)
 
     @property
     def is_plain(self) -> bool:

@@ -15,7 +15,7 @@ the some 32 Configs measured of a product, the one it picks has 0.966 of the bes
 0.78) and 1.08 of cuBLAS's, while its times are 11% off (median).
 """
 
-from math import ceil, inf, sqrt
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -138,15 +138,12 @@ class Tiles(NamedTuple):
 class Prepared(NamedTuple):
     """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
 
-    turns: what `_in_turns` takes of each way, if the parts of a step do not overlap. along: the extents along m and
-    along n that a cluster makes in a round. clocks: a tile's extents times `Costs.outside`. apart: the clocks of
-    `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a step's parts but for L2's. finest: the
-    largest k that is split too finely, and `finest_k` the largest of these. one, outside, again, wave: numbers, once
-    for each way.
+    along: the extents along m and along n that a cluster makes in a round. clocks: a tile's extents times
+    `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a
+    step's parts but for L2's. finest: the largest k that is split too finely.
     """
 
     tiles: Tiles
-    turns: tuple[tuple[float, ...], ...]
     along: Array
     clocks: Array
     apart: tuple[Array, Array, Array]
@@ -155,12 +152,8 @@ class Prepared(NamedTuple):
     step_k: Array
     step_clock: Array
     finest: Array
-    finest_k: float
     energy: Array
     fixed: Array
-    one: Array
-    outside: Array
-    again: Array
     wave: Array
     dram: float
     costs: Costs
@@ -176,6 +169,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
     rows = tiles.rows_m + tiles.rows_n
     fill = rows * k * dtype.nbytes / costs.fill
+    if unit != "wgmma":  # nothing overlaps
+        multiply, fill = multiply + fill, np.zeros_like(fill)
     handover = costs.handover * (k / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     if tiles.promotion and costs.promotion:
@@ -190,31 +185,22 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     epilogue, scattered = blocks * costs.epilogue, blocks * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
-    finest = tiles.tile_k * (tiles.split_k - 1)
-    step_k, step_clock = tiles.tile_k * tiles.split_k, tiles.tile_k / k / costs.clock
-    fixed = costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave
     along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
-    in_turns = (*along, tiles.clusters_at_once, step_k, step_clock, np.sqrt(np.sqrt(_fourth(multiply + fill))), fixed)
     return Prepared(
         tiles,
-        () if unit == "wgmma" else tuple(zip(*(each.tolist() for each in in_turns), strict=True)),
         along,
         np.array(_along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)),
         (b_larger, apart[1], a_larger),
-        step=step,
-        l2_work=size * l2_rows,
-        step_k=step_k,
-        step_clock=step_clock,
-        finest=finest,
-        finest_k=float(finest.max(initial=0)),
-        energy=energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
-        fixed=fixed,
-        one=np.ones_like(tile_m),
-        outside=np.full_like(tile_m, costs.outside),
-        again=np.full_like(tile_m, (1 + costs.again) ** 2),
-        wave=costs.wave + scattered,
-        dram=dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
-        costs=costs,
+        step,
+        size * l2_rows,
+        tiles.tile_k * tiles.split_k,
+        tiles.tile_k / k / costs.clock,
+        tiles.tile_k * (tiles.split_k - 1),
+        energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
+        costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
+        costs.wave + scattered,
+        dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
+        costs,
     )
 
 
@@ -239,23 +225,21 @@ class Fixed(NamedTuple):
 
 def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Fixed:
     """What is fixed by these; row_bytes: from one row of 64 elements along k to the next, or what of 128 divides it."""
-    costs, along, extent = prepared.costs, prepared.along[1], np.array(n, np.float64)
-    tiles_n: Array = np.ceil(extent / along)
-    l2_work, steps = prepared.l2_work, np.ceil(np.array(k, np.float64) / prepared.step_k) * prepared.step_clock
+    along = prepared.along[1]
+    tiles_n = np.ceil(n / along)
+    lines = 1.0  # of L2 that a row takes, over those that it fills
     if row_bytes % 128:
-        l2_work = l2_work * (1 + (costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0))
-    if k <= prepared.finest_k:
-        steps = np.where(k <= prepared.finest, np.inf, steps)
+        lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
     return Fixed(
         prepared,
         n,
         k,
         batch_count,
-        tiles_n if batch_count == 1 else tiles_n * batch_count,
-        l2_work,
-        steps,
-        np.where(tiles_n == 1, prepared.one, prepared.again),
-        np.minimum((tiles_n * along - extent) * costs.outside, prepared.clocks[1]),
+        tiles_n * batch_count,
+        prepared.l2_work * lines,
+        np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock),
+        _again(tiles_n, prepared.costs),
+        np.minimum((tiles_n * along - n) * prepared.costs.outside, prepared.clocks[1]),
         prepared.energy * k,
     )
 
@@ -263,44 +247,19 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
 def times_of(fixed: Fixed, m: int) -> Array:
     """The time in us of each way to cut the products of m rows, infinite if it splits k too finely."""
     prepared, n = fixed.prepared, fixed.n
-    dram = (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
-    if prepared.turns:
-        return np.array([_in_turns(way, m, n, fixed.k, fixed.batch_count, dram) for way in prepared.turns])
-    # Each operation on arrays takes 0.5 us, and every new m waits for them. So results are reused, and a number
-    # becomes an array first, of no dimensions, since NumPy takes as long again to see what another number is.
-    one, at_once, extent = prepared.one, prepared.tiles.clusters_at_once, np.array(m, np.float64)
-    tiles: Array = extent / prepared.along[0]
-    np.ceil(tiles, out=tiles)
-    clusters: Array = tiles * fixed.tiles_n
-    waves = clusters / at_once
-    np.ceil(waves, out=waves)
-    step: Array = np.minimum(clusters, at_once)
-    step *= fixed.l2_work
-    step *= step
-    step *= step
-    step += prepared.step
-    np.sqrt(step, out=step)
-    np.sqrt(step, out=step)
-    step *= waves
-    step += prepared.apart[(m > n) - (m < n) + 1] * (waves == one)
-    # By how many read each of the larger operand.
-    again = fixed.again_n * np.array(dram) if m > n else np.where(tiles == one, one, prepared.again) * np.array(dram)
-    tiles *= prepared.along[0]
-    tiles -= extent
-    tiles *= prepared.outside
-    np.minimum(tiles, prepared.clocks[0], out=tiles)
-    tiles += fixed.outside_n
-    step += tiles
-    step *= fixed.steps
-    step *= step
-    step += again
-    np.sqrt(step, out=step)
-    clusters *= fixed.energy
-    np.maximum(step, clusters, out=step)
-    step += prepared.fixed
-    waves *= prepared.wave
-    step += waves
-    return step
+    along, at_once = prepared.along[0], prepared.tiles.clusters_at_once
+    tiles_m = np.ceil(m / along)
+    clusters = tiles_m * fixed.tiles_n
+    waves = np.ceil(clusters / at_once)
+    step = np.sqrt(np.sqrt(prepared.step + _fourth(np.minimum(clusters, at_once) * fixed.l2_work)))
+    outside = np.minimum((tiles_m * along - m) * prepared.costs.outside, prepared.clocks[0]) + fixed.outside_n
+    clocks = waves * step + (waves == 1) * prepared.apart[(m > n) - (m < n) + 1] + outside
+    again = fixed.again_n if m > n else _again(tiles_m, prepared.costs)
+    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
+    busy = clocks * fixed.steps
+    limited = np.maximum(np.sqrt(busy * busy + dram), clusters * fixed.energy)
+    us: Array = limited + prepared.fixed + waves * prepared.wave
+    return us
 
 
 def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
@@ -308,12 +267,10 @@ def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_
     return times_of(fixed(prepared, n, k, batch_count, row_bytes), m)
 
 
-def _in_turns(way: tuple[float, ...], m: int, n: int, k: int, batch_count: int, dram: float) -> float:
-    """The time of one way where nothing overlaps and nothing else has a cost: of a few, quicker than arrays."""
-    along_m, along_n, at_once, step_k, step_clock, step, fixed = way
-    waves = ceil(ceil(m / along_m) * ceil(n / along_n) * batch_count / at_once)
-    busy = step * waves * (ceil(k / step_k) * step_clock)
-    return sqrt(busy * busy + dram) + fixed
+def _again(tiles: Array, costs: Costs) -> Array:
+    """The square of how much longer an operand takes that so many tiles read."""
+    squares: Array = np.where(tiles == 1, 1.0, (1 + costs.again) ** 2)
+    return squares
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

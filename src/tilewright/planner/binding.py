@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from tilewright.dtypes import PRODUCTS, fp32
 from tilewright.errors import ArgumentValueError, UnsupportedError
-from tilewright.expression.tree import Expression
+from tilewright.expression.tree import OUT_SCALE, Expression
 from tilewright.operand import Operand
 from tilewright.planner.element_types import check_dtypes, use_of
-from tilewright.planner.scaling import check_scales, over_sums
+from tilewright.planner.scaling import check_out_scale, check_scales, over_sums
 from tilewright.problem import (
     ACTIVATIONS,
     ADDENDS,
@@ -94,7 +94,7 @@ def bind(
     for name in (*ADDENDS, "out", *of_expression, *outputs):
         if name in operands:
             view = operands[name]
-            if name == output_key("amax"):
+            if name in (output_key("amax"), OUT_SCALE):
                 view = view._replace(shape=shape, strides=(0,) * len(shape))
             elif name == output_key("column_sums"):
                 along = view.strides if len(b.shape) > 1 else (0,) * min(1, len(shape))
@@ -187,6 +187,8 @@ def _check(
     if expression is not None:
         if expression.recipe is not None:
             check_scales(operands, expression.recipe)
+        if OUT_SCALE in operands:
+            check_out_scale(operands[OUT_SCALE], out)
         _check_outputs(operands, result_shape(a, b), expression)
     for written in WRITTEN if expression else ("out",):
         if written in operands:

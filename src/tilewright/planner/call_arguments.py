@@ -40,8 +40,8 @@ class Arrays(NamedTuple):
         return cls(arrays, signatures, pointers, names)
 
 
-NamedArrays: TypeAlias = tuple[Any, Any, Any, Any, Any]
-"""Of a Plan's call: operands, outputs, scale_a, scale_b and zero_a, None for what is not given."""
+NamedArrays: TypeAlias = tuple[Any, Any, Any, Any, Any, Any]
+"""Of a Plan's call: operands, outputs, scale_a, scale_b, zero_a and scale_out, None for what is not given."""
 
 
 def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tuple[Any, tuple[Any, ...]]:
@@ -50,7 +50,7 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
     A bias beside scales is an operand of the expression. Raises a ValueError if others are given than it wants.
     """
     operands, outputs, *scales = named
-    if bias is not None and operands is None and expression is not None and expression.recipe is not None:
+    if bias is not None and operands is None and expression is not None and expression.scales:
         operands, bias = {"bias": bias}, None
     given_scales = {name: array for name, array in zip(HIDDEN, scales, strict=True) if array is not None}
     arrays: list[Any] = []

@@ -33,13 +33,14 @@ def expression_of(
         raise ArgumentValueError(
             f"operands={list(operands)} are read by an expression, and there is none: pass epilogue="
         )
-    if epilogue is None and gate is None and not outputs and scaling.recipe is None:
+    scales = "recipe" if scaling.recipe is not None else "scale_out"
+    if epilogue is None and gate is None and not outputs and not scaling.given:
         return None, ()
-    given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else "recipe"
+    given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else scales
     if epilogue is None:
         check_activation(activation)
         sums = "acc"
-        if given == "recipe" and absent["bias"] is not None:
+        if given == scales and absent["bias"] is not None:
             sums, operands = "acc + bias", {"bias": absent.pop("bias")}
         epilogue = f"{activation or ''}({sums})" if gate is None else f"{activation or ''}(x) * y"
     else:

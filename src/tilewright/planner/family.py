@@ -47,7 +47,7 @@ class Member(NamedTuple):
     def of(cls, call: Arrays, options: Hashable = None) -> "Member | None":
         """The member that a call is; None if its arrays do not show which dimension is m.
 
-        a is 2-D with two rows or more; c, bias and out have as many, or c and bias one dimension.
+        a is 2-D with two rows or more; out and others have as many, or those have one row for all, or are numbers.
         options: what else a Plan depends on.
         """
         rows, pointers, forms = 0, call.pointers, [options]
@@ -64,7 +64,7 @@ class Member(NamedTuple):
             if call.names[position] not in _WITHOUT_ROWS:
                 if len(shape) == 2 and shape[0] == rows:
                     extents = (None, shape[1])
-                elif len(shape) != 1 or position == OUT:
+                elif position == OUT or not (len(shape) < 2 or (len(shape) == 2 and shape[0] == 1)):
                     return None
             pointer = pointers[position]
             forms.append((dtype, extents, strides, device, writable, pointer & -pointer & 15))

@@ -129,6 +129,7 @@ class Plan:
         scale_a: Any = None,
         scale_b: Any = None,
         zero_a: Any = None,
+        scale_out: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -143,14 +144,15 @@ class Plan:
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
+                scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, out=out, stream=stream,
             )  # fmt: skip
         unscaled = self._unscaled if alpha is None else type(alpha) is float and alpha == 1.0
         plain = unscaled and c is None and bias is None and beta is None and stream is None and operands is None
-        plain = plain and outputs is None and scale_a is scale_b is zero_a is None
+        plain = plain and outputs is None and scale_a is scale_b is zero_a is scale_out is None
         if plain and self._direct is not None and (result := self._direct(a, b, out)) is not None:
             return result
-        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b, zero_a), alpha, beta, stream)[0]
+        named = operands, outputs, scale_a, scale_b, zero_a, scale_out
+        return self._call((a, b, c, bias, out), named, alpha, beta, stream)[0]
 
     def counted(
         self,
@@ -167,10 +169,12 @@ class Plan:
         scale_a: Any = None,
         scale_b: Any = None,
         zero_a: Any = None,
+        scale_out: Any = None,
         out: Any = None,
     ) -> tuple[Any, Any]:
         """Like a call; returns `out` and the emulator's Counters, which are None if nothing runs or on a GPU."""
-        return self._call((a, b, c, bias, out), (operands, outputs, scale_a, scale_b, zero_a), alpha, beta, None)
+        named = operands, outputs, scale_a, scale_b, zero_a, scale_out
+        return self._call((a, b, c, bias, out), named, alpha, beta, None)
 
     def try_call(self, arrays: Sequence[Any], alpha: float, beta: float, stream: Any, direct: bool) -> Any:
         """Call with arrays in the order of `operand_names`; c is None if beta is 0. Returns None if they do not fit.

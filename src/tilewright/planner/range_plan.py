@@ -58,6 +58,7 @@ class RangePlan:
         scale_a: Any = None,
         scale_b: Any = None,
         zero_a: Any = None,
+        scale_out: Any = None,
         out: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -65,7 +66,7 @@ class RangePlan:
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
+                scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, out=out, stream=stream,
             )  # fmt: skip
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
@@ -73,11 +74,11 @@ class RangePlan:
         if plan is not None:
             return plan(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
-                scale_b=scale_b, zero_a=zero_a, out=out, stream=stream,
+                scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, out=out, stream=stream,
             )  # fmt: skip
         if rows not in self.rows:
             self._refuse(a)
-        named = operands, outputs, scale_a, scale_b, zero_a
+        named = operands, outputs, scale_a, scale_b, zero_a, scale_out
         plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()

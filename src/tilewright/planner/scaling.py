@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.arrays import adopt
 from tilewright.dtypes import FP8, DType, fp32, int8, int32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.tree import HIDDEN, SCALES
+from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
 from tilewright.operand import Operand, values_of
 from tilewright.problem import RECIPES, cuts_k
 
@@ -25,11 +25,12 @@ class Scaling(NamedTuple):
     scale_a: Any = None
     scale_b: Any = None
     zero_a: Any = None
+    scale_out: Any = None
 
     @property
     def given(self) -> dict[str, Any]:
         """The arrays that there are, by name."""
-        named = zip(HIDDEN, (self.scale_a, self.scale_b, self.zero_a), strict=True)
+        named = zip(HIDDEN, (self.scale_a, self.scale_b, self.zero_a, self.scale_out), strict=True)
         return {name: array for name, array in named if array is not None}
 
     def check(self) -> None:
@@ -38,7 +39,7 @@ class Scaling(NamedTuple):
             raise ArgumentValueError(f"recipe={self.recipe!r} is unknown: use None or one of {_RECIPES}")
         given = self.given
         for name in HIDDEN:
-            if self.recipe is None and name in given:
+            if self.recipe is None and name in given and name != OUT_SCALE:
                 raise ArgumentValueError(
                     f"{name} was given without recipe=, which says what each scale is for: pass one of {_RECIPES}"
                 )
@@ -99,6 +100,21 @@ def _check_zero(zero: Operand, a: Operand) -> None:
         )
 
 
+def check_out_scale(scale: Operand, out: Operand) -> None:
+    """Raise an error unless results of out's type may have this scale."""
+    if out.dtype not in FP8:
+        raise ArgumentTypeError(
+            f"scale_out divides results that are stored as fp8, and out is {out.dtype}: pass out_dtype='fp8_e4m3' or "
+            f"'fp8_e5m2', or leave scale_out out"
+        )
+    if scale.dtype is not fp32:
+        raise ArgumentTypeError(f"scale_out is {scale.dtype}, and scales are fp32: convert it")
+    if prod(scale.shape) != 1:
+        raise ArgumentValueError(
+            f"scale_out has shape {scale.shape}, and all results have one scale: pass an array of shape ()"
+        )
+
+
 def over_sums(scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
     """A scale or zero point as it is broadcast: to sums of `shape`, or, where it changes along k, to their batches."""
     if prod(scale.shape) == 1 and not cuts_k(recipe):
@@ -117,7 +133,7 @@ def check_values(scales: Mapping[str, Any]) -> None:
     """Raise a ValueError if one of these arrays in host memory has an element that is not positive and finite."""
     for name, array in scales.items():
         values = values_of(adopt(array, name))
-        if name not in SCALES:
+        if name == ZERO:
             beyond = values[(values < -128) | (values > 127)]
             if beyond.size:
                 raise ArgumentValueError(

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from tilewright.bench.standing import CLEARLY_SLOWER, standings, title
 from tilewright.cli.output import columns, console
+from tilewright.rounding import three_digits
 
 SWEPT = 10
 """The number of a sweep's Configs that are shown, the quickest first."""
@@ -112,7 +113,7 @@ def _show_heat(heat: list[dict[str, Any]], protocols: list[str]) -> None:
     """Show the rates of the first look at all peers."""
     for protocol in protocols:
         timed = [entry for entry in heat if entry.get(protocol)]
-        rates = ", ".join(f"{entry['contender']} {entry[protocol]['tflops']:.3g}" for entry in timed)
+        rates = ", ".join(f"{entry['contender']} {three_digits(entry[protocol]['tflops'])}" for entry in timed)
         if rates:
             console().print(f"first look, {protocol}, TFLOP/s: {rates}", markup=False)
 

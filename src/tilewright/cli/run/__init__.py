@@ -34,6 +34,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
 from tilewright.cli.products import require_elements
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import three_digits
 
 if TYPE_CHECKING:
     from tilewright.checking.product import Product
@@ -266,7 +267,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
 
 def _rate(tflops: float) -> str:
     """The rate as a further clause; nothing for a product without a sum, which has no arithmetic."""
-    return f", {tflops:.3g} TFLOP/s" if tflops else ""
+    return f", {three_digits(tflops)} TFLOP/s" if tflops else ""
 
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:

@@ -9,6 +9,7 @@
 #include "epilogue/expression.cuh"
 #include "epilogue/scaled.cuh"
 #include "parameters.cuh"
+#include "ptx/narrow.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -57,11 +58,11 @@ struct EpilogueRow {
     const bool both = column + 1 < parameters.n;
     if constexpr (HasGate<Config>) {
       const float value = expression.gate(first, second, column / 2, 1);
-      out[column / 2 * parameters.out.column_stride] = from_float<Output>(value);
+      out[column / 2 * parameters.out.column_stride] = from_float<Output>(expression.stored(value));
       return make_float2(value, 0.0f);
     } else if constexpr (HasExpression<Config>) {
       const float2 pair = expression.finish(first, second, column, parameters.n - column);
-      put_pair(pair.x, pair.y, column, both);
+      put_pair(expression.stored(pair.x), expression.stored(pair.y), column, both);
       return pair;
     }
     const float x = finish(first, column), y = finish(second, both ? column + 1 : column);

@@ -14,7 +14,8 @@
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
 // are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points; or
-// its type Blocks, of scales that change along k, which a main loop reads.
+// its type Blocks, of scales that change along k, which a main loop reads. Behind these is Stored,
+// the scale of the results, which further outputs do not see.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
@@ -91,6 +92,16 @@ struct ZeroRow {
   }
 };
 
+// What results are divided by when they are stored, as the factor that they are multiplied by.
+struct OutScale {
+  static __device__ constexpr int count() { return 1; }
+  float factor;
+
+  __device__ __forceinline__ OutScale(const GemmParameters&, const MatrixParameters* matrix, int,
+                                      int)
+      : factor(__frcp_rn(*static_cast<const float*>(matrix->pointer))) {}
+};
+
 struct NoMatrix {
   static __device__ constexpr int count() { return 0; }
   __device__ __forceinline__ NoMatrix(const GemmParameters&, const MatrixParameters*, int, int) {}
@@ -120,15 +131,17 @@ struct ExpressionDefaults {
   using Scales = OperandRows<>;
   using Zero = NoMatrix;
   using Blocks = NoMatrix;
+  using Stored = NoMatrix;
   using Sums = NoMatrix;
   using Maximum = NoMaximum;
   static constexpr bool sums_columns = false;
 };
 
-// The number of scales and zero points, that of all operands, and that of operands and outputs.
+// The number of scales and zero points, with that of results, that of all operands, and that of
+// operands and outputs.
 template <class Expression>
-constexpr int hidden_of =
-    Expression::Scales::count() + Expression::Zero::count() + Expression::Blocks::count();
+constexpr int hidden_of = Expression::Scales::count() + Expression::Zero::count() +
+                          Expression::Blocks::count() + Expression::Stored::count();
 
 template <class Expression>
 constexpr int operands_of = hidden_of<Expression> + Expression::Operands::count();
@@ -165,12 +178,14 @@ template <class Expression, bool stacked>
 class ExpressionRow {
   using Scales = typename Expression::Scales;
   using Zero = typename Expression::Zero;
+  using Stored = typename Expression::Stored;
   using Operands = typename Expression::Operands;
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
   Scales scales;
   Zero zero;
+  Stored out_scale;
   Operands operands;
   Sums sums;
   Maximum maximum;
@@ -200,6 +215,9 @@ class ExpressionRow {
                minimum(row, parameters.m - 1)),
         zero(parameters, matrices<Expression>(parameters, Scales::count()), batch,
              minimum(row, parameters.m - 1)),
+        out_scale(parameters,
+                  matrices<Expression>(parameters, hidden_of<Expression> - Stored::count()), batch,
+                  row),
         operands(parameters, matrices<Expression>(parameters, hidden_of<Expression>), batch,
                  minimum(row, parameters.m - 1)),
         sums(parameters, matrices<Expression>(parameters, operands_of<Expression>), batch, row),
@@ -218,6 +236,12 @@ class ExpressionRow {
   // Brings operands to L2; for the parameters, see prefetch_sectors.
   __device__ __forceinline__ void prefetch(int column, int count, int first, int step) const {
     operands.prefetch(column, count, first, step);
+  }
+
+  // A result as it is rounded.
+  __device__ __forceinline__ float stored(float value) const {
+    if constexpr (Stored::count() == 1) value = __fmul_rn(value, out_scale.factor);
+    return value;
   }
 
   // A sum of int8 less the zero point of its row times the sum of its column of B.

@@ -209,17 +209,17 @@ class WarpFinish {
       const float* y = x + 2 * pairs;
       values = row.gate_pair(make_float2(x[0], x[1]), make_float2(y[0], y[1]), column + block * 8,
                              inside, columns[block]);
-      word = word_of<Output>(values.x, values.y);
+      word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     } else if constexpr (HasGate<Config>) {
       // Of each of two blocks of sums, a lane has one column of out.
       const float* sums = &accumulators[(block * 4 + half) * 2];
       values.x = row.gate(sums[0], sums[1], column + block * 8, inside);
       values.y = row.gate(sums[4], sums[5], column + block * 8 + 4, inside - 4);
-      word = gathered(values.x, values.y);
+      word = gathered(row.stored(values.x), row.stored(values.y));
     } else {
       const float* sums = &accumulators[(block * 2 + half) * 2];
       values = row.finish(sums[0], sums[1], column + block * 8, inside, columns[block]);
-      word = word_of<Output>(values.x, values.y);
+      word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     }
     return values;
   }

@@ -95,7 +95,25 @@ class WarpOutput {
       const int row = at.row + lane / 4 + half * 8;
       Output* out = epilogue.at_row(row).out;
       int block = 0;
-      if constexpr (Config::vector_stores) {  // four blocks at a time; n is a multiple of 8
+      if constexpr (Config::vector_stores && sizeof(Output) == 1) {
+        // Eight blocks at a time, two in a word; n is a multiple of 16.
+        const int column = at.column + lane % 4 * 16;
+        const int inside = columns_inside(row, column);
+#pragma unroll
+        for (; block + 8 <= blocks; block += 8) {
+          uint32_t quad[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const int q = (block + 2 * i) * 2 + half;
+            quad[i] = words[q] | static_cast<uint32_t>(words[q + 2]) << 16;
+          }
+          transpose_quad(quad);
+          const uint32_t chunk[4] = {
+              __byte_perm(quad[0], quad[1], 0x5410), __byte_perm(quad[2], quad[3], 0x5410),
+              __byte_perm(quad[0], quad[1], 0x7632), __byte_perm(quad[2], quad[3], 0x7632)};
+          if (inside > block * 8) store_global(out + column + block * 8, chunk);
+        }
+      } else if constexpr (Config::vector_stores) {  // four blocks at a time; n is a multiple of 8
         const int column = at.column + lane % 4 * 8;
         const int inside = columns_inside(row, column);
 #pragma unroll

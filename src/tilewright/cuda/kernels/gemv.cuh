@@ -3,7 +3,8 @@
 //
 // A CTA makes one (tile_m, tile_n) tile of out. Its warps take the steps of k in turn, and so do
 // the CTAs of a cluster, if split_k of them share a tile. Each warp keeps the loads of `in_flight`
-// steps under way, straight to the registers of which mma.sync makes its products:
+// steps under way, straight to the registers of which mma.sync makes its products, or the CUDA
+// cores those of fp32:
 //
 //   GMEM --16 bytes a lane--> fragments --mma.sync--> sums of a warp --SMEM--> sums of the CTA
 //   --SMEM of the cluster--> sums --> epilogue

@@ -12,6 +12,7 @@
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "layout/raster.cuh"
+#include "mainloop/mma_block_sums.cuh"
 #include "mainloop/mma_fragments.cuh"
 #include "mainloop/operand_tile.cuh"
 #include "parameters.cuh"
@@ -80,6 +81,7 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   __syncthreads();
 
   Accumulators<Config> accumulators;
+  BlockSums<Config> sums(parameters, tile.batch, first_m + warp_m, first_n + warp_n);
   Fragments<Config> fragments[2];
   fragments[0].load(stage_a(0), stage_b(0), warp_m, warp_n, 0);
 
@@ -106,9 +108,11 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
       copy_a.put(step, stage_a(write));
       copy_b.put(step, stage_b(write));
     }
+    sums.add(accumulators, k_tile, tiles_k);
     write = read;
     read = next;
   }
+  sums.finish(accumulators);
   cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA
 
   accumulators.store(Epilogue<Config>(parameters, tile.batch), first_m + warp_m, first_n + warp_n);

@@ -3,13 +3,17 @@
 //
 // One producer thread brings tiles of A and B into a ring of SMEM slots by TMA. Up to three
 // consumer warpgroups multiply them with wgmma and write the results to out; each takes its own
-// rows of the CTA's tile. The CTAs of a cluster compute neighboring tiles in step and share loads:
-// a tile of A is multicast to cluster_n of them and a tile of B to cluster_m, and they load
-// k-blocks by turns. CTAs stay and take tile after tile; loads run ahead into the next tile.
+// rows of the CTA's tile, or two take whole tiles by turns (ping_pong). The CTAs of a cluster
+// compute neighboring tiles in step and share loads: a tile of A is multicast to cluster_n of them
+// and a tile of B to cluster_m, and they load k-blocks by turns. CTAs stay and take tile after
+// tile; loads run ahead into the next tile.
 //
 //   producer   load load load load ... load load load load ...
 //   consumer        mul  mul  mul  ... mul  mul  mul  mul  ...
 //                                      store previous tile        (overlap)
+//
+//   consumer 0      mul  mul  mul  ... store ...                mul  mul  ...    (ping_pong)
+//   consumer 1                         mul  mul  mul  mul  ...  store ...
 //
 // Where tiles are few, the CTAs of a cluster make one tile, each the sum over a part of k
 // (split_k).
@@ -23,6 +27,7 @@
 #include "epilogue/warp_finish.cuh"
 #include "epilogue/warp_output.cuh"
 #include "mainloop/pipeline.cuh"
+#include "mainloop/turns.cuh"
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
 #include "mainloop/wgmma_promotion.cuh"
@@ -40,8 +45,8 @@
 
 namespace tilewright {
 
-// Consumer warpgroup number `index`: it multiplies its rows of each tile and writes the results to
-// out.
+// Consumer warpgroup number `index`: it multiplies its rows of each tile, or those of every other
+// tile, and writes the results to out.
 template <class Config>
 __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline<Config>& pipeline,
                                         const ClusterPlace<Config>& place,
@@ -49,18 +54,19 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
                                         const GemmParameters& parameters, int index) {
   constexpr int row_blocks = Config::row_blocks, last = row_blocks - 1;
   const int warp = threadIdx.x / 32 % 4;
+  const int part = Config::ping_pong ? 0 : index;
   uint32_t staging = 0;
   if constexpr (Config::tma_epilogue) {
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, parameters, index);
+  Consumer<Config> consumer(storage, pipeline, parameters, part);
   WarpOutput<Config> output(parameters, map_out, staging);
   const WarpFinish<Config> finish(parameters);
   Totals<Config> totals(parameters);
   auto locate = [&](uint32_t tile_index) {
     const auto tile = tiles.locate(tile_index);
-    return WarpTile{tile.row + index * row_blocks * 64 + warp * 16,
+    return WarpTile{tile.row + part * row_blocks * 64 + warp * 16,
                     tile.column / sums_per_column<Config> + place.part * Config::out_columns,
                     tile.batch};
   };
@@ -75,7 +81,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   auto begin_promotion = [&](uint32_t tile_index) {  // behind the first wgmmas
     if constexpr (HasBlockScales<Config>) {
       const auto at = tiles.locate(tile_index);
-      consumer.promotion.begin(at.row + index * row_blocks * 64 + warp * 16, at.column, at.batch,
+      consumer.promotion.begin(at.row + part * row_blocks * 64 + warp * 16, at.column, at.batch,
                                place.part);
     }
   };
@@ -114,8 +120,15 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     });
     store_held();
   } else {
+    Turns turns(index);
     tiles.for_each_tile([&](uint32_t tile_index) {
+      if constexpr (Config::ping_pong) {
+        if (!turns.take()) return consumer.skip_tile(tiles.k_blocks);
+      }
       consumer.multiply_tile(accumulators, tiles.k_blocks, [&] { begin(tile_index); });
+      if constexpr (Config::ping_pong) {
+        if (!tiles.is_last(tile_index)) turns.pass();
+      }
       const WarpColumns<Config> columns(parameters, tile, totals);
       consumer.template wait<0>(accumulators);
       auto write = [&](const auto& sums) {

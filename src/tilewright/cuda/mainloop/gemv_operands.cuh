@@ -1,12 +1,15 @@
-// The operands of `gemv` on their way from GMEM to the fragments of mma.sync. Neither passes SMEM.
+// The operands of `gemv` on their way from GMEM to the registers that are multiplied. Neither
+// passes SMEM.
 //
-// A step is 32 * k_parts of k. With g = lane / 4 and t = lane % 4, a lane loads 8 neighbors along k
-// at once: those from (g % k_parts) * 32 + 8 * t on. So the fragments of mma.sync have k in another
+// A step is 64 * k_parts bytes of k. With g = lane / 4 and t = lane % 4, a lane loads 16 bytes of
+// neighbors along k at once: those from byte (g % k_parts) * 64 + 16 * t on. Of fp32, CUDA cores
+// multiply the four elements with those of every row, so each lane loads these of every row. Of
+// elements of 2 bytes, the 16 bytes are parts of fragments of mma.sync, which so have k in another
 // order than its manual says, the same for weights and activations, and the sum is the same.
 //
-// Weights are the fragment of 16 rows (A in PTX), activations that of 8 columns (B). If k_parts is
-// more than 1, a row of the fragment has a part of a column of the weights, and a column a part of
-// a row of activations, of 32 of k each:
+// There, weights are the fragment of 16 rows (A in PTX), activations that of 8 columns (B). If
+// k_parts is more than 1, a row of the fragment has a part of a column of the weights, and a column
+// a part of a row of activations, of 32 of k each:
 //
 //   k_parts = 2             activations 0      activations 1   ...
 //                           part 0   part 1    part 0   part 1
@@ -20,14 +23,13 @@
 // with 128 and 121 with 64.
 //
 // Operands are read step by step, every `workers`-th, and each load goes on to the next. Where
-// eight elements straddle chunks, `load` brings the chunks, and `cut` the elements from them. What
+// 16 bytes straddle chunks, `load` brings the chunks, and `cut` the elements from them. What
 // lies outside of a row of memory is never read: a step whose loads may reach beyond it is read by
 // `load_end`.
 #pragma once
 #include "epilogue/expression.cuh"
 #include "mainloop/wide_loads.cuh"
 #include "parameters.cuh"
-#include "ptx/mma.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -39,10 +41,10 @@ __device__ __forceinline__ int place_in_step() {
   return threadIdx.x % 32 / 4 % Config::k_parts * 4 * elements + threadIdx.x % 4 * elements;
 }
 
-// Vectors along k: rows of activations or columns of weights. A lane has `count` of them, one for
-// each eight rows or columns of fragments. Beyond the last one that exists, it reads an earlier one
-// again. straddles: eight elements lie in two chunks, which `bytes` is the size of. stacked:
-// vectors 2j and 2j + 1 are number j of the matrix and of its second half.
+// Vectors along k: rows of activations or columns of weights, `size` of them. A lane has `count`,
+// every `apart`-th, so one for each eight rows or columns of fragments. Beyond the last one that
+// exists, it reads an earlier one again. straddles: 16 bytes lie in two chunks, which `bytes` is
+// the size of. stacked: vectors 2j and 2j + 1 are number j of the matrix and of its second half.
 template <class Config, int size, int apart, int bytes, bool straddles, bool once,
           bool stacked = false>
 class VectorsAlongK {

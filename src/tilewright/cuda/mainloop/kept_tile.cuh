@@ -12,7 +12,8 @@
 namespace tilewright {
 
 // Config names: Input; tile_m, tile_n, threads; load_bytes: of a load; unit_stride: whether
-// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile.
+// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile;
+// streams: of ChunkLoads.
 // Parameters: group_m, and prefetch: of how many CTAs later a CTA brings the tile to L2; 0 for
 // none.
 template <class Config>
@@ -104,7 +105,7 @@ class KeptTile {
 
   // The tile, with zeros beyond x.
   __device__ __forceinline__ void load() {
-    using Chunk = ChunkLoads<Input, Config::load_bytes>;
+    using Chunk = ChunkLoads<Input, Config::load_bytes, Config::streams>;
     const Input* const x = first();
     const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
     const int64_t row_stride = parameters.a.row_stride;

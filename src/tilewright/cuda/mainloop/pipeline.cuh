@@ -20,10 +20,17 @@ struct RingPosition {
       parity ^= 1;
     }
   }
+
+  // The same so many times.
+  __device__ __forceinline__ void skip(uint32_t k_blocks) {
+    const uint32_t next = slot + k_blocks % stages;
+    parity ^= (k_blocks / stages + next / stages) & 1;
+    slot = next % stages;
+  }
 };
 
 // A slot is full when all bytes of its stage have arrived in this CTA. It is empty when it has been
-// read by the consumers of every CTA to which this CTA's producer writes.
+// read by the consumers that share its tile in every CTA to which this CTA's producer writes.
 template <class Config>
 class Pipeline {
   using Place = ClusterPlace<Config>;
@@ -51,7 +58,7 @@ class Pipeline {
   __device__ __forceinline__ void init() const {
     for (int slot = 0; slot < Config::stages; ++slot) {
       mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the bytes are counted besides
-      mbarrier_init(empty + 8 * slot, Config::consumers * partners);
+      mbarrier_init(empty + 8 * slot, Config::sharers * partners);
     }
     fence_mbarrier_init();
   }

@@ -57,6 +57,7 @@ class Consumer {
       wgmma_wait<0>();
       wgmma_results(products);
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
+      if (i == 0) promotion.turn(last);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
         sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
@@ -68,14 +69,17 @@ class Consumer {
  public:
   Promotion<Config> promotion;
 
-  // Consumer number `index`.
+  // The one that takes part `part` of a tile's rows.
   __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
-                                      const GemmParameters& parameters, int index)
+                                      const GemmParameters& parameters, int part)
       : pipeline(ring), promotion(parameters) {
     const uint32_t slot = shared_address(storage.slots);
-    a = A::low_word(slot) + index * row_blocks * A::block_step;
+    a = A::low_word(slot) + part * row_blocks * A::block_step;
     b = B::low_word(slot) + Config::a_bytes / 16;
   }
+
+  // Leaves the k-blocks of a tile to another consumer.
+  __device__ __forceinline__ void skip_tile(int k_blocks) { position.skip(k_blocks); }
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
   // group per row block, unless they are promoted. `during_first` runs during the first, which
@@ -88,7 +92,6 @@ class Consumer {
       promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
-        promotion.advance();
         position.advance();
         promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }

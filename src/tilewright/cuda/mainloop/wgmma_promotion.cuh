@@ -12,13 +12,20 @@
 
 namespace tilewright {
 
+// A value that was read ahead. The compiler must not use it, and wait for it, ahead of the wgmmas
+// that hide its way.
+__device__ __forceinline__ float arrived(float value) {
+  asm volatile("" : "+f"(value));
+  return value;
+}
+
 // Products are added as they are.
 template <class Config>
 struct Promotion {
   __device__ __forceinline__ explicit Promotion(const GemmParameters&) {}
 
-  // Goes to the next k-block of the tile.
-  static __device__ __forceinline__ void advance() {}
+  // Called when the first products of a k-block are there.
+  static __device__ __forceinline__ void turn(bool last) {}
 
   // A sum and value `value` of row block `row_block` of the products, the first ones or others.
   template <bool first>
@@ -27,18 +34,19 @@ struct Promotion {
   }
 };
 
-// Scales of B that are for 128 columns each. The columns of a tile have two at most.
+// Scales of B that are for 128 columns each, of which the columns of a tile have two at most; those
+// of this k-block and of the next.
 template <class Config, int columns = Config::Expression::Blocks::columns>
 class ColumnScales {
   static_assert(columns == 128);
   static constexpr bool stacked = IsStacked<Config>;
   static constexpr int count = stacked || columns % Config::tile_n != 0 ? 2 : 1;
-  const float* places[count];
-  float values[count];
+  const float* places[count];  // of what is read next
+  float now[count], next[count];
   int second;  // the block of 8 columns of the tile with which the second one begins
 
  public:
-  // k_block: the first that is read.
+  // `column` is the tile's among the sums, `k_block` the first that is read.
   __device__ __forceinline__ void begin(const GemmParameters& parameters,
                                         const MatrixParameters& scales, int column, int batch,
                                         int k_block) {
@@ -48,26 +56,29 @@ class ColumnScales {
     if constexpr (stacked) column /= 2;
     places[0] = place + minimum(column / columns, last) * scales.column_stride;
     if constexpr (count == 2) {
-      const int next = stacked ? (half + column) / columns : column / columns + 1;
-      places[1] = place + minimum(next, last) * scales.column_stride;
+      const int following = stacked ? (half + column) / columns : column / columns + 1;
+      places[1] = place + minimum(following, last) * scales.column_stride;
     }
-    second = stacked                         ? Config::tile_n / 16
-             : Config::tile_n % columns == 0 ? columns / 8
-                                             : (columns - column % columns) / 8;
+    second = stacked ? Config::tile_n / 16 : (columns - column % columns) / 8;
   }
 
   // Reads those of a k-block, and goes on by `step` elements.
   __device__ __forceinline__ void read(const MatrixParameters&, int64_t step) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      values[i] = *places[i];
+      next[i] = *places[i];
       places[i] += step;
     }
   }
 
+  __device__ __forceinline__ void turn() {
+#pragma unroll
+    for (int i = 0; i < count; ++i) now[i] = arrived(next[i]);
+  }
+
   // That of a value.
   __device__ __forceinline__ float of(int value) const {
-    return count == 1 || value / 4 < second ? values[0] : values[count - 1];
+    return count == 1 || value / 4 < second ? now[0] : now[count - 1];
   }
 };
 
@@ -76,9 +87,20 @@ template <class Config>
 class ColumnScales<Config, 1> {
   static constexpr int blocks = Config::tile_n / 8;
   static constexpr int of_half = IsStacked<Config> ? blocks / 2 : blocks;
+  static constexpr bool pairs = Config::Expression::Blocks::pairs;
   const float* places[blocks / of_half];  // of the lane's first column in each half of B
   int inside;                             // columns from there to the end
-  float2 values[blocks];
+  float2 now[blocks], next[blocks];
+
+  template <bool whole>
+  __device__ __forceinline__ void read_pairs(int64_t stride) {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      const int column = block % of_half * 8;
+      next[block] = load_numbers<pairs>(places[block / of_half] + column * stride, stride,
+                                        whole ? 2 : inside - column);
+    }
+  }
 
  public:
   __device__ __forceinline__ void begin(const GemmParameters& parameters,
@@ -96,33 +118,38 @@ class ColumnScales<Config, 1> {
   }
 
   __device__ __forceinline__ void read(const MatrixParameters& scales, int64_t step) {
-    constexpr bool pairs = Config::Expression::Blocks::pairs;
     const int64_t stride = pairs ? 1 : scales.column_stride;
-#pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      const int column = block % of_half * 8;
-      values[block] =
-          load_numbers<pairs>(places[block / of_half] + column * stride, stride, inside - column);
+    if (inside >= of_half * 8) {
+      read_pairs<true>(stride);
+    } else {
+      read_pairs<false>(stride);
     }
 #pragma unroll
     for (const float*& place : places) place += step;
   }
 
+  __device__ __forceinline__ void turn() {
+#pragma unroll
+    for (int block = 0; block < blocks; ++block) {
+      now[block] = make_float2(arrived(next[block].x), arrived(next[block].y));
+    }
+  }
+
   __device__ __forceinline__ float of(int value) const {
-    return value % 2 == 0 ? values[value / 4].x : values[value / 4].y;
+    return value % 2 == 0 ? now[value / 4].x : now[value / 4].y;
   }
 };
 
-// Products are scaled by block. The scales of a k-block are read from GMEM to registers before its
-// slot is waited for, and arrive while it is multiplied.
+// Products are scaled by block. Scales are read from GMEM to registers a k-block ahead.
 template <HasBlockScales Config>
 class Promotion<Config> {
   static constexpr int row_blocks = Config::row_blocks;
   static_assert(Config::tile_k == 128, "a k-block has one scale");
 
   const GemmParameters& parameters;
-  const float* places[row_blocks][2];  // of the scales of A, for the lane's rows
-  float rows[row_blocks][2];
+  const float* place;  // of the scales of A that are read next, in row 0
+  int row;             // the lane's first
+  float now[row_blocks][2], next[row_blocks][2];
   ColumnScales<Config> columns;
 
   __device__ __forceinline__ const MatrixParameters& scales_of(int operand) const {
@@ -135,39 +162,40 @@ class Promotion<Config> {
     for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        rows[i][half] = *places[i][half];
-        places[i][half] += Config::split_k * a.column_stride;
+        next[i][half] = place[minimum(row + i * 64 + half * 8, parameters.m - 1) * a.row_stride];
       }
     }
+    place += Config::split_k * a.column_stride;
     columns.read(b, Config::split_k * b.row_stride);
   }
 
  public:
   __device__ __forceinline__ explicit Promotion(const GemmParameters& p) : parameters(p) {}
 
-  // Begins a tile: `row` is the first of this warp, `column` the tile's, among the sums.
-  __device__ __forceinline__ void begin(int row, int column, int batch, int k_block) {
+  // Begins a tile: `first_row` is this warp's, `column` the tile's, among the sums.
+  __device__ __forceinline__ void begin(int first_row, int column, int batch, int k_block) {
     const MatrixParameters& a = scales_of(0);
-    const float* place = static_cast<const float*>(a.pointer) + batch_offset(parameters, a, batch) +
-                         k_block * a.column_stride;
-    row += threadIdx.x % 32 / 4;
-#pragma unroll
-    for (int i = 0; i < row_blocks; ++i) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int at = minimum(row + i * 64 + half * 8, parameters.m - 1);
-        places[i][half] = place + at * a.row_stride;
-      }
-    }
+    place = static_cast<const float*>(a.pointer) + batch_offset(parameters, a, batch) +
+            k_block * a.column_stride;
+    row = first_row + threadIdx.x % 32 / 4;
     columns.begin(parameters, scales_of(1), column, batch, k_block);
     read();
   }
 
-  __device__ __forceinline__ void advance() { read(); }
+  // Goes to the scales of this k-block, and reads those of the next one.
+  __device__ __forceinline__ void turn(bool last) {
+#pragma unroll
+    for (int i = 0; i < row_blocks; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) now[i][half] = arrived(next[i][half]);
+    }
+    columns.turn();
+    if (!last) read();
+  }
 
   template <bool first>
   __device__ __forceinline__ float add(float sum, float product, int row_block, int value) const {
-    const float scale = __fmul_rn(rows[row_block][value / 2 % 2], columns.of(value));
+    const float scale = __fmul_rn(now[row_block][value / 2 % 2], columns.of(value));
     return first ? __fmul_rn(product, scale) : __fmaf_rn(product, scale, sum);
   }
 };

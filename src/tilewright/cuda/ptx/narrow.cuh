@@ -65,4 +65,25 @@ __device__ __forceinline__ uint32_t codes_of(float a, float b, float c, float d)
   }
 }
 
+// The same of results, one or two.
+template <>
+__device__ __forceinline__ uint32_t pack<fp8_e4m3>(float low, float high) {
+  return E4m3Codes::pair(low, high);
+}
+
+template <>
+__device__ __forceinline__ uint32_t pack<fp8_e5m2>(float low, float high) {
+  return E5m2Codes::pair(low, high);
+}
+
+template <>
+__device__ __forceinline__ fp8_e4m3 from_float<fp8_e4m3>(float value) {
+  return {static_cast<uint8_t>(pack<fp8_e4m3>(value, 0.0f))};
+}
+
+template <>
+__device__ __forceinline__ fp8_e5m2 from_float<fp8_e5m2>(float value) {
+  return {static_cast<uint8_t>(pack<fp8_e5m2>(value, 0.0f))};
+}
+
 }  // namespace tilewright

@@ -53,6 +53,11 @@ class TileLoop {
     for (uint32_t i = blockIdx.x / Place::size; i < all(); i += gridDim.x / Place::size) body(i);
   }
 
+  // Whether this CTA computes none after tile `index`.
+  __device__ __forceinline__ bool is_last(uint32_t index) const {
+    return index + gridDim.x / Place::size >= all();
+  }
+
   // Where tile `index` lies. The divisions take some hundred clocks: they are done where this is
   // called, which the caller chooses so that something else is under way.
   __device__ __forceinline__ Tile locate(uint32_t index) const {

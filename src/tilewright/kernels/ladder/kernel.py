@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import FP8, DType
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Constant
 from tilewright.kernels.epilogue import EpilogueConstants
@@ -76,6 +76,8 @@ class LadderKernel(Kernel):
         if a != b or a not in self.inputs:
             wanted = " or ".join(f"{kind} by {kind}" for kind in self.inputs)
             return Refusal(f"{self.name} multiplies {wanted}, and a is {a}, b is {b}")
+        if problem.out.dtype in FP8:
+            return Refusal(f"{self.name} rounds to 16 bits at least, and out is {problem.out.dtype}")
         if problem.epilogue.expression is not None:
             return Refusal(
                 f"{self.name} shows one idea, with c, bias and activation at most, and epilogue is an expression: take "

@@ -1,0 +1,274 @@
+"""`tilewright inspect`: the compiled form of a kernel."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.cli.command import command
+from tilewright.cli.options import (
+    DTypeName,
+    EpilogueOption,
+    GateOption,
+    Json,
+    K,
+    M,
+    N,
+    OperandOption,
+    OutputsOption,
+    OwnLayoutOption,
+    expression_of,
+    hardware_of,
+    parse_shape,
+    shape_of,
+)
+from tilewright.cli.output import print_json
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import HOPPER
+
+if TYPE_CHECKING:
+    from tilewright.checking.product import Product
+    from tilewright.explaining.inspection import Inspection
+    from tilewright.hardware import Hardware
+    from tilewright.kernels.kernel import Kernel
+
+DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
+"""The products to try where none is given; `copy` takes only those without a sum."""
+
+FILE_OPTIONS = "Kernel of a file"
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOptions:
+    """The product for which a kernel of tilewright is compiled."""
+
+    m: M = None
+    n: N = None
+    k: K = None
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            "--problem",
+            help="M,N,K of the product that chooses the Config, as M N K do.",
+            show_default="4096,4096,4096; 4096,4096,0 for copy",
+        ),
+    ] = None
+    dtype: Annotated[
+        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
+    ] = None
+    layout: OwnLayoutOption = None
+    epilogue: EpilogueOption = None
+    operand: OperandOption = None
+    gate: GateOption = None
+    outputs: OutputsOption = None
+
+    def shape(self, target: str) -> tuple[int, int, int] | None:
+        """The shape, of which `target` is the first number if it is one; None if none is given."""
+        if not target.isdecimal():
+            given = shape_of(self.m, self.n, self.k)
+            if given and self.problem:
+                raise ArgumentValueError(f"--problem={self.problem} and M N K are two shapes: leave one out")
+            return parse_shape(self.problem, "--problem") if self.problem else given
+        if self.m is None or self.n is None or self.k is not None or self.problem is not None:
+            raise ArgumentValueError(f"{target} is no kernel: give one, or M N K alone, such as 4096 4096 4096")
+        return int(target), self.m, self.n
+
+    def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product]":
+        """The kernel of that name, or the one that the planner takes for M N K; its Config and its product."""
+        from tilewright.checking.product import Product, first_accepted
+        from tilewright.dtypes import bf16, parse
+        from tilewright.kernels.registry import kernel_named
+        from tilewright.planner.choose import choose
+
+        shape, layout = self.shape(target), self.layout and self.layout.value
+        expression = expression_of(self.epilogue, self.operand, self.gate, self.outputs)
+        if target.isdecimal() and shape is not None:
+            kind = parse(self.dtype.value, "--dtype") if self.dtype else bf16
+            product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout or "nt", **expression)
+            chosen = choose(product.problem, hardware)
+            return chosen.kernel, chosen.config, product
+        kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
+        shapes = DEFAULT_SHAPES if shape is None else (shape,)
+        product = first_accepted(kernel, hardware, shapes, self.dtype and self.dtype.value, layout, **expression)
+        return kernel, kernel.configs(product.problem, hardware)[0], product
+
+    def refuse(self) -> None:
+        """Raise an ArgumentValueError if one is given for a file."""
+        named = {
+            "M": self.m, "--problem": self.problem, "--dtype": self.dtype, "--layout": self.layout,
+            "--epilogue": self.epilogue, "--operand": self.operand, "--gate": self.gate, "--outputs": self.outputs,
+        }  # fmt: skip
+        if given := [option for option, value in named.items() if value]:
+            raise ArgumentValueError(f"{given[0]} is for a product, and a kernel of a file has none: leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """How a kernel of a file is compiled and launched."""
+
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=FILE_OPTIONS),
+    ] = None
+    block: Annotated[
+        int | None,
+        typer.Option(
+            "--block",
+            help="Threads of a CTA, for the occupancy; by default those of __launch_bounds__.",
+            min=1,
+            rich_help_panel=FILE_OPTIONS,
+        ),
+    ] = None
+    shared_bytes: Annotated[
+        int, typer.Option("--shared-bytes", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=FILE_OPTIONS)
+    ] = 0
+    define: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--define",
+            "-D",
+            help="A macro, as NAME=VALUE; may be repeated.",
+            show_default=False,
+            rich_help_panel=FILE_OPTIONS,
+        ),
+    ] = None
+    include: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--include",
+            "-I",
+            help="A folder of headers; may be repeated. Those of CUDA are found.",
+            show_default=False,
+            rich_help_panel=FILE_OPTIONS,
+        ),
+    ] = None
+
+    def inspected(self, target: str, arch: str) -> "tuple[Inspection, str]":
+        """A kernel of a file, and its name in C++."""
+        from tilewright.checking.doors.cuda import SUFFIXES, compiled
+        from tilewright.checking.wording import COMMAND_LINE
+        from tilewright.explaining.inspection import Inspection, sources_on_disk, threads_of
+        from tilewright.jit.user_source import UserSource, is_expression
+
+        if not target.endswith(SUFFIXES):
+            raise ArgumentValueError(f"{target} is not CUDA C++: name a file that ends with {', '.join(SUFFIXES)}")
+        user = UserSource.read(Path(target), [str(folder) for folder in self.include or ()], self.define or ())
+        user = UserSource(user.name, user.text, user.folders, user.definitions, architecture=arch)
+        _, entry, title = compiled(user, self.entry, COMMAND_LINE)
+        kernel = user.compiled(self.entry if self.entry and is_expression(self.entry) else "")._replace(name=entry)
+        threads = self.block or threads_of(kernel)
+        return Inspection.of(kernel, sources_on_disk(kernel), threads, self.shared_bytes), title
+
+    def refuse(self, target: str) -> None:
+        """Raise an ArgumentValueError if one is given for a kernel of tilewright."""
+        named = {
+            "--entry": self.entry, "--block": self.block, "--shared-bytes": self.shared_bytes,
+            "--define": self.define, "--include": self.include,
+        }  # fmt: skip
+        if given := [option for option, value in named.items() if value]:
+            raise ArgumentValueError(f"{given[0]} is for a kernel of a file, and {target!r} is none: name FILE.cu")
+
+
+@command
+def inspect(
+    kernel: Annotated[
+        str,
+        typer.Argument(
+            help="The name of a kernel (wgmma, mma, simt, copy) or of a rung of the ladder (wgmma_basic...), a file of "
+            "CUDA C++, or M N K alone for the kernel that the planner chooses.",
+            show_default=False,
+        ),
+    ],
+    product: ProductOptions,
+    file: FileOptions,
+    arch: Annotated[
+        str,
+        typer.Option(
+            "--arch",
+            help="The architecture: sm_90a, or for mma, simt and copy also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
+            "others that NVRTC knows; no such GPU is needed.",
+        ),
+    ] = HOPPER,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Print PTX and machine code side by side, by lines of the source.")
+    ] = False,
+    ptx: Annotated[bool, typer.Option("--ptx", help="Print the PTX.")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="Print the machine code (needs nvdisasm).")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Print the source that NVRTC compiles.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile a kernel and show what became of it: registers, spills, occupancy, loops, accesses and remarks.
+
+    A remark says where the code is not what the source means: a loop that is not unrolled, narrow loads, spills,
+    local memory, serialized wgmma, fp64 by accident, divisions in the innermost loop. Loops of the machine code
+    need nvdisasm: pip install "tilewright\\[inspect]".
+
+    Several of --lines, --source, --ptx and --sass are printed one after the other.
+
+    \b
+    Examples:
+      tilewright inspect wgmma
+      tilewright inspect 4096 4096 4096 --dtype fp16
+      tilewright inspect coalesced --lines
+      tilewright inspect sum.cu -D TILE=64 --ptx
+      tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
+      tilewright inspect simt --arch sm_80 --ptx
+      tilewright inspect wgmma --epilogue "gelu(acc + bias)" --operand bias=n --source
+      tilewright inspect wgmma_basic --json
+    """
+    from tilewright.cli.inspect.show import show, show_lines
+    from tilewright.jit.listing import ptx_listing, sass_listing
+
+    hardware = hardware_of(arch)
+    if set("./") & set(kernel):
+        product.refuse()
+        found, title = file.inspected(kernel, hardware.arch)
+        text = Path(kernel).read_text(encoding="utf-8")
+        about: dict[str, Any] = {"kernel": title, "entry": found.compiled.name, "file": kernel}
+    else:
+        file.refuse(kernel)
+        found, text, about = _of_ours(product, kernel, hardware)
+    listings = {}
+    if source:
+        listings["source"] = text
+    if ptx:
+        listings["ptx"] = ptx_listing(found.compiled)
+    if sass:
+        listings["sass"] = sass_listing(found.compiled)
+    if as_json:
+        beside = {"lines": [line.as_dict() for line in found.lines]} if lines else {}
+        print_json({**found.as_dict(), **about, **beside, **listings})
+        return
+    if lines:
+        show_lines(found)
+    for name, listing in listings.items():
+        if len(listings) > 1:
+            typer.echo(f"// {name}")
+        typer.echo(listing)
+    if not (lines or listings):
+        show(found, about)
+
+
+def _of_ours(options: ProductOptions, target: str, hardware: "Hardware") -> "tuple[Inspection, str, dict[str, Any]]":
+    """A kernel of tilewright, its translation unit, and what it was compiled for."""
+    from tilewright.explaining.inspection import Inspection, sources_of
+    from tilewright.jit.cache import build
+
+    kernel, config, product = options.made(target, hardware)
+    unit, launch, *_ = kernel.assemble(config, product.problem, hardware)
+    compiled = build(unit, hardware.arch)
+    about = {
+        "kernel": kernel.name,
+        "entry": compiled.name,
+        "config": asdict(config),
+        "gpu": hardware.name,
+        "m": product.m,
+        "n": product.n,
+        "k": product.k,
+        "dtype": product.dtype.name,
+        "layout": product.layout,
+        "grid": launch.grid,
+        "cluster": launch.cluster,
+    }
+    return Inspection.of(compiled, sources_of(unit), launch.block, launch.smem_bytes), unit.text, about

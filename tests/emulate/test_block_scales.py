@@ -1,0 +1,246 @@
+"""Products of fp8 whose scales change along k, through the real PTX: places of scales, strides, and planted faults."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.backends.emulated import EmulatedBackend
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import H200, standing_for
+from tilewright.jit.compile import compile
+from tilewright.jit.source import package_headers
+from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.mma import MmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.planner import planning
+
+M, N, K = 150, 340, 304
+E4M3 = ml_dtypes.float8_e4m3fn
+TILE, COLUMN = "1x128_128x128", "1x128_1x128"
+DIRECT = {"epilogue": "direct", "overlap": False, "tile_k": 128}
+FEW_SMS = H200._replace(sm_count=2)
+"""So few that each CTA makes several tiles, one after the other."""
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(5)
+
+
+def blocks(extent):
+    return -(-extent // 128)
+
+
+def codes(random, *shape):
+    """Numbers whose sums are exact."""
+    return random.integers(-4, 5, shape).astype(E4M3)
+
+
+def scales_of(random, recipe, m=M, n=N, k=K, batch=()):
+    """Powers of two, uneven over rows, columns and blocks."""
+    of_b = (blocks(k), blocks(n) if recipe == TILE else n)
+    return {
+        name: (2.0 ** random.integers(-3, 4, (*batch, *shape))).astype(np.float32)
+        for name, shape in (("scale_a", (m, blocks(k))), ("scale_b", of_b))
+    }
+
+
+def product(a, b, scale_a, scale_b, recipe):
+    """The exact product."""
+    k, n = b.shape[-2:]
+    over_a = np.repeat(scale_a, 128, -1)[..., :k]
+    over_b = np.repeat(scale_b, 128, -2)[..., :k, :]
+    if recipe == TILE:
+        over_b = np.repeat(over_b, 128, -1)[..., :n]
+    return (a.astype(np.float64) * over_a) @ (b.astype(np.float64) * over_b)
+
+
+def operands(random, m=M, n=N, k=K, batch=()):
+    """a, and a b that is stored as the weight of a linear layer."""
+    return codes(random, *batch, m, k), codes(random, *batch, n, k).swapaxes(-1, -2)
+
+
+STRIDES = {
+    "along m": lambda scale: np.asfortranarray(scale),
+    "every second": lambda scale: np.repeat(np.repeat(scale, 2, -1), 3, -2)[..., ::3, ::2],
+    "backwards": lambda scale: np.ascontiguousarray(scale[..., ::-1, ::-1])[..., ::-1, ::-1],
+    "odd": lambda scale: np.pad(scale, [(0, 0), (1, 2)])[:, 1:-2],
+}
+
+
+@pytest.mark.parametrize("strides", STRIDES)
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_scales_are_read_where_they_are(random, recipe, strides):
+    a, b = operands(random)
+    scales = scales_of(random, recipe)
+    moved = {name: STRIDES[strides](scale) for name, scale in scales.items()}
+    backend = EmulatedBackend(checks=True)
+    plan = tw.plan(a, b, recipe=recipe, **moved, out_dtype="fp32", backend=backend)
+    assert plan.kernel.name == "wgmma"
+    assert "copies" not in plan.reason
+    np.testing.assert_array_equal(plan(a, b, **moved), product(a, b, **scales, recipe=recipe))
+    assert not backend.device.reports
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 130, 128), (3, 2, 129), (64, 128, 127), (65, 257, 384), (260, 8, 40)])
+def test_edges_of_blocks_and_tiles(random, recipe, shape):
+    m, n, k = shape
+    padded = -(-k // 16) * 16  # which rows of TMA need
+    a, b = codes(random, m, padded)[:, :k], codes(random, n, padded)[:, :k].T
+    scales = scales_of(random, recipe, *shape)
+    out = tw.matmul(a, b, recipe=recipe, **scales, out_dtype="fp32", backend="emulator")
+    np.testing.assert_array_equal(out, product(a, b, **scales, recipe=recipe))
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_batches_and_what_they_share(random, recipe):
+    a, b = operands(random, 40, 72, 264, (3,))
+    scales = scales_of(random, recipe, 40, 72, 264, (3,))
+    out = tw.matmul(a, b, recipe=recipe, **scales, out_dtype="fp32", backend="emulator")
+    np.testing.assert_array_equal(out, product(a, b, **scales, recipe=recipe))
+    shared = {"scale_a": scales["scale_a"], "scale_b": scales["scale_b"][1]}
+    out = tw.matmul(a, b[1], recipe=recipe, **shared, out_dtype="fp32", backend="emulator")
+    np.testing.assert_array_equal(out, product(a, b[1], **shared, recipe=recipe))
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_operands_that_are_not_k_major_are_copied(random, recipe):
+    a, b = codes(random, K, M).T, codes(random, K, N)
+    scales = scales_of(random, recipe)
+    plan = tw.plan(a, b, recipe=recipe, **scales, out_dtype="fp32", backend="emulator", kernel="wgmma")
+    assert "copies" in plan.reason
+    np.testing.assert_array_equal(plan(a, b, **scales), product(a, b, **scales, recipe=recipe))
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_a_column_major_result_and_a_range_of_rows(random, recipe):
+    a, b = operands(random)
+    scales = scales_of(random, recipe)
+    exact = product(a, b, **scales, recipe=recipe)
+    out = np.full((M, N), np.nan, np.float32, order="F")
+    tw.matmul(a, b, recipe=recipe, **scales, out=out, backend="emulator")
+    np.testing.assert_array_equal(out, exact)
+    plan = tw.plan(a, b, recipe=recipe, **scales, out_dtype="fp32", backend="emulator", m=range(60, 80))
+    part = plan(a[:67], b, scale_a=scales["scale_a"][:67], scale_b=scales["scale_b"])
+    np.testing.assert_array_equal(part, exact[:67])
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_a_row_has_the_same_bits_whatever_is_around_it(random, recipe):
+    a, b = random.standard_normal((M, K)).astype(E4M3), random.standard_normal((N, K)).astype(E4M3).T
+    scales = {name: random.random(scale.shape, np.float32) + 0.1 for name, scale in scales_of(random, recipe).items()}
+    whole = tw.matmul(a, b, recipe=recipe, **scales, batch_invariant=True, out_dtype="fp32", backend="emulator")
+    scales["scale_a"] = scales["scale_a"][70:73]
+    few = tw.matmul(a[70:73], b, recipe=recipe, **scales, batch_invariant=True, out_dtype="fp32", backend="emulator")
+    np.testing.assert_array_equal(few, whole[70:73])
+
+
+@pytest.mark.parametrize("recipe", [TILE, COLUMN])
+def test_other_tensor_cores_scale_blocks_too(random, recipe):
+    a, b = codes(random, K, M).T, codes(random, K, N)
+    scales = scales_of(random, recipe)
+    backend = EmulatedBackend(standing_for("sm_89"), checks=True)
+    plan = tw.plan(a, b, recipe=recipe, **scales, out_dtype="fp32", backend=backend)
+    assert plan.kernel.name == "mma"
+    np.testing.assert_array_equal(plan(a, b, **scales), product(a, b, **scales, recipe=recipe))
+    assert not backend.device.reports
+    with pytest.raises(ConfigError, match=r"scales of blocks take as many registers .*: take more warps"):
+        tw.plan(a, b, recipe=recipe, **scales, config=MmaConfig(tile_k=64, stages=3), backend=backend)
+
+
+def test_halves_of_b_that_blocks_straddle_are_for_mma(random):
+    a, b = operands(random)
+    scales = scales_of(random, TILE)
+    exact = product(a, b, **scales, recipe=TILE)
+    with pytest.raises(ArgumentValueError, match=r"half of b has 170 columns.*: use gate='interleaved', or pad"):
+        tw.plan(a, b, recipe=TILE, **scales, gate="stacked", epilogue="x + y", kernel="wgmma", backend="emulator")
+    sides = {"stacked": (exact[:, :170], exact[:, 170:]), "interleaved": (exact[:, ::2], exact[:, 1::2])}
+    for gate, (x, y) in sides.items():
+        out = tw.matmul(a, b, recipe=TILE, **scales, gate=gate, epilogue="x + y", out_dtype="fp32", backend="emulator")
+        np.testing.assert_array_equal(out, x + y)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (WgmmaConfig(128, 152, 2, **DIRECT), "make tile_n 160 or at most 144"),
+        (WgmmaConfig(64, 64, 2, **DIRECT, swap_ab=True), "or to have scales that change along k: take swap_ab=False"),
+        (WgmmaConfig(128, 64, 2, **DIRECT | {"tile_k": 256}), "promoted every 128 of k: make tile_k 128"),
+        (WgmmaConfig(256, 144, 2, **DIRECT), "scales of blocks take some: take a smaller tile_n"),
+    ],
+)
+def test_configs_without_room_for_scales_are_refused(random, config, message):
+    a, b = operands(random)
+    with pytest.raises(ConfigError, match=message):
+        tw.plan(a, b, recipe=TILE, **scales_of(random, TILE), config=config, backend="emulator")
+
+
+def test_a_plan_wants_scales_of_the_same_form(random):
+    a, b = operands(random)
+    scales = scales_of(random, COLUMN)
+    plan = tw.plan(a, b, recipe=COLUMN, **scales, backend="emulator")
+    with pytest.raises(ArgumentValueError, match="scale_b is not as the plan wants it: shape"):
+        plan(a, b, scale_a=scales["scale_a"], scale_b=scales_of(random, TILE)["scale_b"])
+
+
+FAULTS = {
+    "scales of A of one k-block for all": ("promotion", "place += Config::split_k * a.column_stride;", ""),
+    "scales of B of one k-block for all": (
+        "promotion",
+        "columns.read(b, Config::split_k * b.row_stride);",
+        "columns.read(b, 0);",
+    ),
+    "scales of the first block of columns for all": (
+        "promotion",
+        "count == 1 || value / 4 < second ? now[0]",
+        "value >= 0 ? now[0]",
+    ),
+    "scales of A of the row above": ("promotion", "row + i * 64 + half * 8, parameters", "row + i * 64, parameters"),
+    "scales of the next k-block": (
+        "promotion",
+        "    columns.turn();\n",
+        "    columns.read(scales_of(1), 0);\n    columns.turn();\n",
+    ),
+    "scales that are never turned": ("consumer", "      if (i == 0) promotion.turn(last);\n", ""),
+    "scales beyond the last k-block": ("promotion", "if (!last) read();", "read();"),
+    "no fence": (
+        "consumer",
+        "      wgmma_fence();\n      multiply(products, i, false);",
+        "      multiply(products, i, false);",
+    ),
+    "no wait": ("consumer", "      wgmma_wait<0>();\n      wgmma_results(products);", "      wgmma_results(products);"),
+    "a slot that is released too early": (
+        "consumer",
+        "      wgmma_wait<0>();\n      wgmma_results(products);\n",
+        "      pipeline.release(position.slot);\n      wgmma_wait<0>();\n      wgmma_results(products);\n",
+    ),
+}
+"""What each fault replaces, in which header of the main loop."""
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("fault", [None, *FAULTS])
+def test_faults_of_the_main_loop_are_found(random, fault, monkeypatch):
+    if fault is not None:
+        name, right, wrong = FAULTS[fault]
+        header = f"mainloop/wgmma_{name}.cuh"
+        text = package_headers()[header]
+        assert text.count(right) == 1
+        monkeypatch.setitem(package_headers(), header, text.replace(right, wrong))
+    monkeypatch.setattr(planning, "build", compile)
+    a, b = operands(random, 140, 200, 500)
+    scales = scales_of(random, TILE, 140, 200, 500)
+    config = WgmmaConfig(128, 96, 2, **DIRECT)
+    found = False
+    for asynchrony in ("eager", "lazy"):
+        backend = EmulatedBackend(FEW_SMS, checks=True, asynchrony=asynchrony)
+        try:
+            out = tw.matmul(a, b, recipe=TILE, **scales, out_dtype="fp32", config=config, backend=backend)
+        except tw.TilewrightError:
+            found = True
+        else:
+            right = np.array_equal(out, product(a, b, **scales, recipe=TILE))
+            found |= not right or bool(backend.device.reports)
+    assert found == (fault is not None)
