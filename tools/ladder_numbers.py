@@ -1,7 +1,8 @@
 """The measured figures of the ladder, results/ladder_*.json, as the tables of docs/ladder/.
 
 readme_numbers.py writes these tables. Each record is the output of one `tilewright ladder --json` on a GPU, for any
-shape. The index shows the record of 4096^3.
+shape. The index shows the record of 4096^3. counters_h200.json there is what `tilewright ladder --counters --json`
+wrote, and counters_emulator.json has the emulator's counters of each rung.
 """
 
 import json
@@ -17,11 +18,13 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from tilewright.checking.product import Product  # noqa: E402
 from tilewright.cli.ladder import plot as ladder_plot  # noqa: E402
+from tilewright.cli.ladder.table import waits  # noqa: E402
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.ladder import LADDER, before, gains  # noqa: E402
 from tilewright.kernels.ladder.hopper import ScheduleConfig  # noqa: E402
 from tilewright.kernels.ladder.rung import Published  # noqa: E402
+from tilewright.ladder.profile import STALLS  # noqa: E402
 from tilewright.model.chips import CHIPS  # noqa: E402
 from tilewright.model.l2 import Cache, product_requests, simulate  # noqa: E402
 from tilewright.model.raster import TileOrder, blocked_tile, hilbert_tile, row_major_tile  # noqa: E402
@@ -36,8 +39,6 @@ def records(folder: Path = ROOT / "results") -> list[dict[str, Any]]:
     found: dict[tuple[int, int, int], tuple[Path, dict[str, Any]]] = {}
     for path in sorted(folder.glob("ladder_*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        if record.get("counters"):
-            continue
         other, _ = found.setdefault(_shape(record), (path, record))
         if other != path:
             raise ValueError(f"{other.name} and {path.name} are both of {_shape_text(_shape(record))}: keep one")
@@ -58,7 +59,67 @@ def measured(name: str) -> list[str]:
         lines += ["", f"From {'; '.join(sources)}."]
     if provenance := _provenance(record for record, _ in shown):
         lines += ["", *provenance]
+    lines += counted(name)
     return [*lines, "", *schedules()] if name == "wgmma_hilbert" else lines
+
+
+@cache
+def _counters(of: str) -> dict[str, Any]:
+    """A record of counters, of h200 or emulator."""
+    record: dict[str, Any] = json.loads((ROOT / f"results/counters_{of}.json").read_text(encoding="utf-8"))
+    return record
+
+
+def counted(name: str) -> list[str]:
+    """What the hardware counted of one launch of a rung; nothing without a record."""
+    record = _counters("h200")
+    profile = next((rung["profile"] for rung in record["rungs"] if rung["name"] == name and "profile" in rung), None)
+    if profile is None:
+        return []
+    unit, share = (
+        ("tensor cores work", profile["tensor"]) if profile["tensor"] else ("FMA units get work", profile["fma"])
+    )
+    return [
+        "",
+        f"Of the clocks of a launch at {_shape_text(_shape(record))}, {unit} in {share:.0%}, and schedulers issue in "
+        f"{profile['issue']:.0%}.",
+        f"Warps wait most for {_waits(profile)} ([all rungs](counters.md)).",
+    ]
+
+
+def _waits(profile: dict[str, Any]) -> str:
+    return ", ".join(f"`{state}` {share:.0%}" for state, share in waits(profile["states"]).items())
+
+
+def hardware() -> list[str]:
+    """What the hardware counted of all rungs beside what the emulator counts, and what ncu's words mean."""
+    record = _counters("h200")
+    emulated = {rung["name"]: rung for rung in _counters("emulator")["rungs"] if "rereads" in rung}
+    rows = []
+    for rung in record["rungs"]:
+        if "profile" in rung:
+            profile, ours = rung["profile"], emulated.get(rung["name"], {})
+            shares = (f"{profile[name]:.0%}" for name in ("tensor", "fma", "issue", "occupancy"))
+            sectors = (_number(profile["sectors_per_load"], 1), _number(ours.get("sectors_per_load"), 1))
+            conflicts = _number(ours.get("conflicts_per_request"), 2)
+            rows.append([f"[{rung['name']}]({rung['name']}.md)", *shares, *sectors, conflicts, _waits(profile)])
+    heads = (
+        "rung", "tensor cores work", "FMA units get work", "schedulers issue", "warps of 64", "sectors a load",
+        "in the emulator", "bank conflicts a request, in the emulator", "warps wait for",
+    )  # fmt: skip
+    named = {state for rung in record["rungs"] for state in waits(rung.get("profile", {}).get("states", {}))}
+    meanings = [[f"`{state}`", meaning] for state, meaning in STALLS.items() if state in named]
+    command = _counters("emulator")
+    return [
+        *_table(heads, rows), "", *_table(("in ncu's words", "a warp waits for"), meanings), "",
+        f"{record['gpu']}, {record['date'][:10]}, at {_shape_text(_shape(record))}; "
+        f"the emulator at {_shape_text(_shape(command))}.",
+        f"To reproduce: `{record['command']}`",
+    ]  # fmt: skip
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _published_gain(name: str, figure: Published) -> str:
@@ -176,7 +237,11 @@ def documents() -> dict[str, tuple[str, str, list[str]]]:
     pages = {
         f"docs/ladder/{name}.md": (f"<!-- measured:{name} -->\n", "<!-- end -->\n", measured(name)) for name in LADDER
     }
-    return {"docs/ladder/README.md": ("<!-- index:begin -->\n", "<!-- index:end -->\n", index()), **pages}
+    return {
+        "docs/ladder/README.md": ("<!-- index:begin -->\n", "<!-- index:end -->\n", index()),
+        "docs/ladder/counters.md": ("<!-- counters:begin -->\n", "<!-- counters:end -->\n", hardware()),
+        **pages,
+    }
 
 
 def _shape(record: dict[str, Any]) -> tuple[int, int, int]:

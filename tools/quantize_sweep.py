@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", choices=("bf16", "fp16", "fp32"), default=["bf16", "fp32"])
     parser.add_argument("--codes", choices=("fp8_e4m3", "fp8_e5m2", "int8"), default="fp8_e4m3")
     parser.add_argument("--blocks", nargs="+", choices=BLOCKS, default=BLOCKS)
-    parser.add_argument("--only-transposed", action="store_true", help="leave out codes of x alone")
+    parser.add_argument("--usual", action="store_true", help="measure the usual Configs alone")
     parser.add_argument("--seconds", type=float, default=120, help="after which no case is begun (default: 120)")
     options = parser.parse_args()
     gpu, begun = backend(0), time.monotonic()
@@ -64,9 +64,8 @@ def main() -> None:
         "columns": ["m", "k", "dtype", "codes", "block", "transposed", "config", "us", "TB/s", "share"],
         "launches": [],
     }
-    ways = (True,) if options.only_transposed else (False, True)
     with gpu.current():
-        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, ways):
+        for shape, kind, block, transposed in product(options.shapes, options.dtypes, options.blocks, (False, True)):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             m, k = map(int, shape.split("x"))
@@ -75,7 +74,7 @@ def main() -> None:
             assert dtype is not None
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {shape} {kind} {block} {transposed=}", file=sys.stderr)
             try:
-                for row in measured((m, k), dtype, case, gpu):
+                for row in measured((m, k), dtype, case, gpu, only_usual=options.usual):
                     print(f"    {row}", file=sys.stderr)
                     record["launches"].append([m, k, kind, options.codes, block, transposed, *row])
             except KeyboardInterrupt:
@@ -141,18 +140,15 @@ class Sets:
 
 
 def configs(question: Quantization) -> list[QuantizeConfig]:
-    """The usual Config, and those to compare with it."""
+    """The usual Config, and those that bring fewer or more tiles to L2 ahead."""
     usual = config_of(question)
     aheads = (0, *(tiles_in(kilobytes << 10, question, usual) for kilobytes in (48, 96, 144)))
-    others = [replace(usual, ahead=ahead) for ahead in aheads]
-    others += [replace(usual, ahead=ahead, streams=True) for ahead in aheads[1:] if ahead != aheads[1] or ahead == 1]
-    if question.transposed_codes is not None:
-        others += [replace(usual, group_m=rows) for rows in (4, 16, 64)]
-        others += [replace(usual, group_m=16, ahead=1, streams=streams) for streams in (False, True)]
-    return list(dict.fromkeys((usual, *others)))
+    return list(dict.fromkeys((usual, *(replace(usual, ahead=ahead) for ahead in aheads))))
 
 
-def measured(shape: tuple[int, int], dtype: DType, options: Options, gpu: GpuBackend) -> Iterator[list[Any]]:
+def measured(
+    shape: tuple[int, int], dtype: DType, options: Options, gpu: GpuBackend, *, only_usual: bool
+) -> Iterator[list[Any]]:
     """The last four columns of a row for each Config, the driver's copy last."""
     sets = Sets(shape, dtype, options, gpu)
     question, exchanged = bind(sets.operands, options)
@@ -162,7 +158,7 @@ def measured(shape: tuple[int, int], dtype: DType, options: Options, gpu: GpuBac
     expected: Any = None
     with ExitStack() as until:
         until.callback(sets.free)
-        for config in configs(question):
+        for config in configs(question)[: 1 if only_usual else None]:
             try:
                 quantizer = Quantizer(question, exchanged, gpu, lambda: False, config)
             except TilewrightError as error:

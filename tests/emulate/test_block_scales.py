@@ -203,8 +203,8 @@ FAULTS = {
         "    columns.turn();\n",
         "    columns.read(scales_of(1), 0);\n    columns.turn();\n",
     ),
-    "scales that are never turned": ("consumer", "      if (i == 0) promotion.turn(last);\n", ""),
-    "scales beyond the last k-block": ("promotion", "if (!last) read();", "read();"),
+    "scales that are never turned": ("consumer", "        promotion.turn(k_blocks - k_block);\n", ""),
+    "scales beyond the last k-block": ("promotion", "if (left > 1) read();", "read();"),
     "no fence": (
         "consumer",
         "      wgmma_fence();\n      multiply(products, i, false);",

@@ -16,7 +16,7 @@ from tilewright.hardware import H200
 from tilewright.jit.cache import KernelCache
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 
-MAX_UNITS = 180
+MAX_UNITS = 190
 
 
 def features(case):

@@ -13,6 +13,7 @@ from tilewright import bench
 from tilewright.bench import session
 from tilewright.errors import UnavailableError
 from tilewright.hardware import H200
+from tilewright.kernels.ladder import LADDER
 from tilewright.ladder import profiled
 from tilewright.ladder.profile import METRICS, SHARES, STALL_METRIC, Profile
 from tilewright.measure import ncu
@@ -195,3 +196,24 @@ def test_one_launch_lies_between_start_and_stop(gpu):
     profiled.launch({"name": "wgmma", "config": {}}, inputs, answer)
     assert inputs.noted[inputs.noted.index("start") :] == ["start", 0, "wait", "stop"]
     assert answer == {"launched": True, "verified": True, "error": 0.001}
+
+
+RECORD = json.loads((Path(__file__).parents[2] / "results/counters_h200.json").read_text())
+
+
+def test_the_record_has_every_rung_and_whole_shares():
+    assert [rung["name"] for rung in RECORD["rungs"]] == list(LADDER)
+    assert RECORD["verified"] is True
+    for rung in RECORD["rungs"]:
+        assert sum(rung["profile"]["states"].values()) == pytest.approx(1, abs=0.02), rung["name"]
+    assert "barrier 67%" in invoke("ladder", Path(__file__).parents[2] / "results/counters_h200.json").stdout
+
+
+def test_the_hardware_and_the_emulator_count_the_same_sectors():
+    emulated = json.loads((Path(__file__).parents[2] / "results/counters_emulator.json").read_text())
+    ours = {rung["name"]: rung["sectors_per_load"] for rung in emulated["rungs"]}
+    theirs = {rung["name"]: rung["profile"]["sectors_per_load"] for rung in RECORD["rungs"]}
+    compared = {name for name in theirs if theirs[name] is not None and ours.get(name) is not None}
+    assert len(compared) == 17
+    for name in compared:
+        assert theirs[name] == pytest.approx(ours[name]), name

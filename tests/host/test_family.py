@@ -226,6 +226,20 @@ def test_other_alignments_and_batches_are_other_families(backend):
             assert tw.matmul(a, b[None], backend=backend).shape == (1, rows, 48)
 
 
+def test_copies_have_the_size_of_each_number_of_rows(backend, monkeypatch):
+    a, b = f16(640, 1001), f16(1001, 512)
+
+    def planned(rows):
+        return facts(tw.plan(a[:rows], b, backend=backend), backend)
+
+    afresh_of = {rows: afresh(lambda rows=rows: planned(rows)) for rows in (640, 633, 600, 313, 24, 17)}
+    assert all("each call copies a" in found["plan"][3] for found in afresh_of.values())
+    assert all(len(found["launches"][1]) == 2 for found in afresh_of.values())
+    planned(512)
+    monkeypatch.setattr(api, "_request", mock.Mock(side_effect=AssertionError("bound again")))
+    assert {rows: planned(rows) for rows in afresh_of} == afresh_of
+
+
 @pytest.mark.parametrize(
     "call",
     [

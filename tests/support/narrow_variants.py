@@ -10,7 +10,7 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 SCALED = {"recipe": "row", "out_scaled": True}
 NARROW_K = WgmmaConfig(128, 80, 3, epilogue="direct", overlap=False)
 BYTES = {"tile_k": 128, "epilogue": "direct", "overlap": False}
-SQUARE_K = WgmmaConfig(128, 128, 3, **BYTES)
+SQUARE_K = WgmmaConfig(128, 128, 3, tile_k=128, epilogue="direct", overlap=True, wait_depth=0)
 WIDE = WgmmaConfig(64, 208, 2, **BYTES)
 SPLIT = WgmmaConfig(64, 64, 2, split_k=2, swap_ab=True, **BYTES)
 NARROW = (

@@ -51,8 +51,8 @@ class GemvConfig:
 _MOST_AHEAD = 4
 """The most rows of fp32 that have registers for activations of all steps under way."""
 
-_ROWS_AT_ONCE = 6
-"""Of more rows, those whose activations have registers at once: ptxas places their loads so, if it must."""
+_ROWS_AT_ONCE = 13
+"""Of more rows, those whose activations are given registers at once: with fewer, ptxas may spill a few words."""
 
 
 _MOST_WORDS = _MOST_SUMS = 96

@@ -42,8 +42,8 @@ CHUNK_BYTES = 16
 MOST_THREADS = 512
 """Of a CTA, so that two have room on an SM."""
 
-AHEAD_BYTES = 96 * 1024
-"""What passes through L2, for each SM, from when a tile is brought there until it is loaded; half more is too far."""
+AHEAD_BYTES = 80 * 1024
+"""What passes through L2, for each SM, from when a tile is brought there until it is loaded; twice is too far."""
 
 ROW_CHUNKS = 4
 """What a thread usually keeps of a row that a CTA has for itself."""
@@ -118,27 +118,18 @@ class Quantization(NamedTuple):
 class QuantizeConfig:
     """How x is cut: a CTA of `threads` threads takes a (`tile_m`, `tile_n`) tile of x as it lies in memory.
 
-    group_m: of the order of tiles: so many rows of them are walked column by column.
     ahead: tiles of each SM from now to the one that a CTA brings to L2; 0 for none.
-    streams: whether L2 evicts first what was loaded of x.
     """
 
     tile_m: int = BLOCK
     tile_n: int = BLOCK
     threads: int = 256
-    group_m: int = 1
     ahead: int = 0
-    streams: bool = False
 
 
 def config_of(question: Quantization) -> QuantizeConfig:
-    """The usual Config: square tiles, or whole rows, some of which are brought to L2 ahead.
-
-    With x.T, the codes of 16-bit elements have as many bytes as x, and that gains nothing.
-    """
+    """The usual Config: square tiles, or whole rows, some of which are brought to L2 ahead."""
     config = _tile_of(question)
-    if question.transposed_codes is not None and question.x.dtype.nbytes == 2:
-        return config
     return replace(config, ahead=tiles_in(AHEAD_BYTES, question, config))
 
 
@@ -167,7 +158,7 @@ def validate(question: Quantization, config: QuantizeConfig) -> None:
     across = max(tile_n // in_chunk, 1)  # threads that load a row at once
     finds = not question.given and not question.maxima_count
     rules = (
-        (config.group_m > 0 and 0 <= config.ahead < 2**10, "group_m is at least 1, and ahead 0 to 1023"),
+        (0 <= config.ahead < 2**10, "ahead is 0 to 1023"),
         (threads % WARP == 0 and WARP <= threads <= 1024, "threads are whole warps, at most 1024"),
         (tile_m > 0 and tile_n == across * in_chunk, f"tile_n is a multiple of {in_chunk}: of a load of 16 bytes"),
         (across % WARP == 0 or WARP % across == 0, "a warp loads whole rows of a tile, or a row has whole warps"),
@@ -225,7 +216,6 @@ class QuantizeConstants(Constants):
     unit_stride: bool
     batched: bool
     backward: bool
-    streams: bool
     power_of_two: bool
     saturate: bool
 
@@ -257,7 +247,6 @@ def constants_of(question: Quantization, config: QuantizeConfig, *, measures: bo
         unit_stride=question.x.column_stride == 1,
         batched=question.batch_count > 1,
         backward=source == _FROM_MAXIMA and not measures,  # what was read last may still be in L2
-        streams=config.streams,
         power_of_two=question.power_of_two,
         saturate=question.saturate,
     )
@@ -302,7 +291,6 @@ class QuantizeArguments(NamedTuple):
     """The Arguments of `quantize`."""
 
     question: Quantization
-    group_m: int = 1
     prefetch: int = 0
     tensor_maps: tuple[TensorMapSpec, ...] = ()
 
@@ -310,7 +298,7 @@ class QuantizeArguments(NamedTuple):
         """The parameters with null pointers."""
         question = self.question
         parameters = QuantizeParameters(m=question.rows, n=question.columns, batch_count=question.batch_count)
-        parameters.alpha, parameters.group_m, parameters.prefetch = 1.0, self.group_m, self.prefetch
+        parameters.alpha, parameters.prefetch = 1.0, self.prefetch
         parameters.batch_shape[:] = question.batch + (1,) * (MAX_BATCH_DIMS - len(question.batch))
         words = words_of(parameters)
         matrices = (question.x, *(getattr(question, name) for name in MATRICES))
@@ -343,8 +331,7 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
         )
     found = []
     if question.maxima_count and question.rows and question.columns:
-        square = QuantizeConfig(ahead=AHEAD_BYTES // (BLOCK * BLOCK * question.x.dtype.nbytes))
-        found.append(_launch(question, square, hardware, measures=True))
+        found.append(_launch(question, QuantizeConfig(), hardware, measures=True))
     if config is not None:
         validate(question, config)
     found.append(_launch(question, config or config_of(question), hardware, measures=False))
@@ -365,7 +352,7 @@ def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, 
     if source is None:
         source = _UNITS[constants, question.dtype] = _write(constants, question)
     shape = LaunchShape(tiles, config.threads, 1, 0, hardware.capability >= 90)
-    arguments = QuantizeArguments(question, config.group_m, config.ahead * hardware.sm_count)
+    arguments = QuantizeArguments(question, config.ahead * hardware.sm_count)
     return Launch(source, shape, arguments, constants)
 
 

@@ -105,7 +105,7 @@ class WgmmaKernel(Kernel):
         ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),
         HALVES_IN_PANELS,
-        ("not overlap or output_bytes == 2", "a tile that is held back must be packed: take overlap=False"),
+        ("not overlap or output_bytes <= 2", "a tile that is held back must be packed: take overlap=False"),
         ("not overlap or split_k == 1", "CTAs that split k make one tile, with none to overlap: take overlap=False"),
         (
             "not ping_pong or (split_k == 1 and not overlap)",

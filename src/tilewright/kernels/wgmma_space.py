@@ -211,9 +211,9 @@ class Space:
     @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
     def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
-        halves = limits.output_bytes == 2
-        overlap = several and halves and self._holds(tiling)
-        by_tma = overlap and limits.out_by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
+        overlap = several and limits.output_bytes <= 2 and self._holds(tiling)
+        by_tma = overlap and limits.output_bytes == 2 and limits.out_by_tma
+        by_tma = by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
         by_tma = by_tma and not (limits.gated and tiling.tile_n % 128)  # stored in whole boxes of 64 columns

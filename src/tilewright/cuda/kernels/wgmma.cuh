@@ -82,7 +82,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     if constexpr (HasBlockScales<Config>) {
       const auto at = tiles.locate(tile_index);
       consumer.promotion.begin(at.row + part * row_blocks * 64 + warp * 16, at.column, at.batch,
-                               place.part);
+                               place.part, tiles.k_blocks);
     }
   };
   auto begin = [&](uint32_t tile_index) {  // behind them, too
@@ -172,7 +172,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
-    pipeline.init();
+    pipeline.init(Config::sharers);
     if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
   }
   if constexpr (place.size > 1) place.sync();

@@ -56,7 +56,7 @@ __device__ __forceinline__ void run_with_async_store(const TensorMap& map_a, con
   const ClusterPlace<Config> place;
   Pipeline<Config> pipeline(shared_address(ring.full), shared_address(ring.empty));
 
-  if (threadIdx.x == 0) pipeline.init();
+  if (threadIdx.x == 0) pipeline.init(Config::consumers);
   place.sync();
 
   if (threadIdx.x < 128) {

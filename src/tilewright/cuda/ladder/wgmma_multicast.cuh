@@ -92,7 +92,7 @@ __device__ __forceinline__ void wgmma_multicast_kernel(const TensorMap& map_a,
   const ClusterPlace<Config> place;
   Pipeline<Config> pipeline(shared_address(ring.full), shared_address(ring.empty));
 
-  if (threadIdx.x == 0) pipeline.init();
+  if (threadIdx.x == 0) pipeline.init(Config::consumers);
   place.sync();
 
   if (threadIdx.x < 128) {

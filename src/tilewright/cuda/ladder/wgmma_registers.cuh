@@ -46,7 +46,7 @@ __device__ __forceinline__ void wgmma_registers_kernel(const TensorMap& map_a,
   const ClusterPlace<Config> place;
   Pipeline<Config> pipeline(shared_address(ring.full), shared_address(ring.empty));
 
-  if (threadIdx.x == 0) pipeline.init();
+  if (threadIdx.x == 0) pipeline.init(Config::consumers);
   place.sync();
 
   if (threadIdx.x < 128) {

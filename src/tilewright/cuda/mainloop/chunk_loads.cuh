@@ -2,23 +2,19 @@
 #pragma once
 #include "layout/piece.cuh"
 #include "ptx/global_memory.cuh"
-#include "ptx/streaming.cuh"
 #include "types.cuh"
 
 namespace tilewright {
 
-// bytes: of one load. Neighbors are `stride` apart, which is 1 if a load has several. streams:
-// whether L2 evicts first what loads of 16 bytes have read.
-template <class Input, int bytes, bool streams>
+// bytes: of one load. Neighbors are `stride` apart, which is 1 if a load has several.
+template <class Input, int bytes>
 struct ChunkLoads {
   static constexpr int in_chunk = 16 / sizeof(Input);
 
   static __device__ __forceinline__ void load(uint32_t (&words)[4], const Input* chunk,
                                               int64_t stride) {
     constexpr int length = bytes / sizeof(Input);  // elements of a load
-    if constexpr (bytes == 16 && streams) {
-      load_streaming(words, chunk);
-    } else if constexpr (bytes == 16) {
+    if constexpr (bytes == 16) {
       load_global(words, chunk);
     } else if constexpr (sizeof(Input) == 2 && length == 1) {
 #pragma unroll

@@ -2,7 +2,6 @@
 // are what neighbors in memory belong to.
 #pragma once
 #include "epilogue/code_scale.cuh"
-#include "layout/raster.cuh"
 #include "mainloop/chunk_loads.cuh"
 #include "mainloop/magnitudes.cuh"
 #include "parameters.cuh"
@@ -12,10 +11,8 @@
 namespace tilewright {
 
 // Config names: Input; tile_m, tile_n, threads; load_bytes: of a load; unit_stride: whether
-// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile;
-// streams: of ChunkLoads.
-// Parameters: group_m, and prefetch: of how many CTAs later a CTA brings the tile to L2; 0 for
-// none.
+// neighbors are neighbors in memory; batched; backward: whether the last CTA has the first tile.
+// Parameters: prefetch: of how many CTAs later a CTA brings the tile to L2; 0 for none.
 template <class Config>
 class KeptTile {
  protected:
@@ -67,16 +64,18 @@ class KeptTile {
     return ahead + row * matrix.row_stride + column * matrix.column_stride;
   }
 
+  // The tile of a CTA, row by row: one division, for which the first loads wait, and two for
+  // batches.
   __device__ __forceinline__ KeptTile(const QuantizeParameters& of, uint32_t block)
       : parameters(of) {
     // An empty x has a tile, which is empty: it makes the scales of nothing.
-    const int tiles_m = maximum(ceil_div(of.m, tile_m), 1);
-    const int tiles_n = maximum(ceil_div(of.n, tile_n), 1);
+    const uint32_t tiles_m = maximum(ceil_div(of.m, tile_m), 1);
+    const uint32_t tiles_n = maximum(ceil_div(of.n, tile_n), 1);
     const uint32_t at = Config::backward ? gridDim.x - 1 - block : block;
-    const TileIndex tile = grouped_tile(at, tiles_m, tiles_n, of.batch_count, of.group_m);
-    batch = tile.batch;
-    tile_row = tile.m;
-    tile_column = tile.n;
+    batch = Config::batched ? at / (tiles_m * tiles_n) : 0;
+    const uint32_t tile = at - batch * (tiles_m * tiles_n);
+    tile_row = tile / tiles_n;
+    tile_column = tile - tile_row * tiles_n;
   }
 
   __device__ __forceinline__ const Input* first() const {
@@ -105,7 +104,7 @@ class KeptTile {
 
   // The tile, with zeros beyond x.
   __device__ __forceinline__ void load() {
-    using Chunk = ChunkLoads<Input, Config::load_bytes, Config::streams>;
+    using Chunk = ChunkLoads<Input, Config::load_bytes>;
     const Input* const x = first();
     const int rows = parameters.m - first_row(), columns = parameters.n - first_column();
     const int64_t row_stride = parameters.a.row_stride;

@@ -30,7 +30,7 @@ struct RingPosition {
 };
 
 // A slot is full when all bytes of its stage have arrived in this CTA. It is empty when it has been
-// read by the consumers that share its tile in every CTA to which this CTA's producer writes.
+// read by its readers in every CTA to which this CTA's producer writes.
 template <class Config>
 class Pipeline {
   using Place = ClusterPlace<Config>;
@@ -54,11 +54,12 @@ class Pipeline {
   __device__ __forceinline__ Pipeline(uint32_t full_barriers, uint32_t empty_barriers)
       : full(full_barriers), empty(empty_barriers), released(empty_barriers) {}
 
-  // Called by one thread, before `ClusterPlace::sync` (rule 5).
-  __device__ __forceinline__ void init() const {
+  // Called by one thread, before `ClusterPlace::sync` (rule 5); `readers` consumers of a CTA read
+  // each slot.
+  __device__ __forceinline__ void init(int readers) const {
     for (int slot = 0; slot < Config::stages; ++slot) {
       mbarrier_init(full + 8 * slot, 1);  // the producer's arrival; the bytes are counted besides
-      mbarrier_init(empty + 8 * slot, Config::sharers * partners);
+      mbarrier_init(empty + 8 * slot, readers * partners);
     }
     fence_mbarrier_init();
   }

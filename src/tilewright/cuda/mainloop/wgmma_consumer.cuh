@@ -57,7 +57,6 @@ class Consumer {
       wgmma_wait<0>();
       wgmma_results(products);
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
-      if (i == 0) promotion.turn(last);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
         sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
@@ -93,6 +92,7 @@ class Consumer {
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
         position.advance();
+        promotion.turn(k_blocks - k_block);
         promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
       return;

@@ -12,20 +12,13 @@
 
 namespace tilewright {
 
-// A value that was read ahead. The compiler must not use it, and wait for it, ahead of the wgmmas
-// that hide its way.
-__device__ __forceinline__ float arrived(float value) {
-  asm volatile("" : "+f"(value));
-  return value;
-}
-
 // Products are added as they are.
 template <class Config>
 struct Promotion {
   __device__ __forceinline__ explicit Promotion(const GemmParameters&) {}
 
-  // Called when the first products of a k-block are there.
-  static __device__ __forceinline__ void turn(bool last) {}
+  // Called ahead of each k-block but the first; so many are `left`.
+  static __device__ __forceinline__ void turn(int left) {}
 
   // A sum and value `value` of row block `row_block` of the products, the first ones or others.
   template <bool first>
@@ -73,7 +66,7 @@ class ColumnScales {
 
   __device__ __forceinline__ void turn() {
 #pragma unroll
-    for (int i = 0; i < count; ++i) now[i] = arrived(next[i]);
+    for (int i = 0; i < count; ++i) now[i] = next[i];
   }
 
   // That of a value.
@@ -131,7 +124,7 @@ class ColumnScales<Config, 1> {
   __device__ __forceinline__ void turn() {
 #pragma unroll
     for (int block = 0; block < blocks; ++block) {
-      now[block] = make_float2(arrived(next[block].x), arrived(next[block].y));
+      now[block] = next[block];
     }
   }
 
@@ -140,7 +133,8 @@ class ColumnScales<Config, 1> {
   }
 };
 
-// Products are scaled by block. Scales are read from GMEM to registers a k-block ahead.
+// Products are scaled by block. Scales are read from GMEM to registers a k-block ahead, and change
+// place ahead of the next wait: among wgmmas, these would wait for what is on its way.
 template <HasBlockScales Config>
 class Promotion<Config> {
   static constexpr int row_blocks = Config::row_blocks;
@@ -172,25 +166,29 @@ class Promotion<Config> {
  public:
   __device__ __forceinline__ explicit Promotion(const GemmParameters& p) : parameters(p) {}
 
-  // Begins a tile: `first_row` is this warp's, `column` the tile's, among the sums.
-  __device__ __forceinline__ void begin(int first_row, int column, int batch, int k_block) {
+  // Begins a tile of so many k-blocks: `first_row` is this warp's, `column` the tile's, among the
+  // sums.
+  __device__ __forceinline__ void begin(int first_row, int column, int batch, int k_block,
+                                        int k_blocks) {
     const MatrixParameters& a = scales_of(0);
     place = static_cast<const float*>(a.pointer) + batch_offset(parameters, a, batch) +
             k_block * a.column_stride;
     row = first_row + threadIdx.x % 32 / 4;
     columns.begin(parameters, scales_of(1), column, batch, k_block);
     read();
+    turn(k_blocks);
   }
 
-  // Goes to the scales of this k-block, and reads those of the next one.
-  __device__ __forceinline__ void turn(bool last) {
+  // Goes to the scales of the next of the k-blocks that are left, and reads those of the one
+  // behind.
+  __device__ __forceinline__ void turn(int left) {
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) now[i][half] = arrived(next[i][half]);
+      for (int half = 0; half < 2; ++half) now[i][half] = next[i][half];
     }
     columns.turn();
-    if (!last) read();
+    if (left > 1) read();
   }
 
   template <bool first>

@@ -17,13 +17,4 @@ __device__ __forceinline__ void prefetch_to_l2(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)));
 }
 
-// 16 bytes from an aligned address, whose line L2 evicts first. PTX ISA: "ld", .cs in "cache
-// operators".
-__device__ __forceinline__ void load_streaming(uint32_t (&words)[4], const void* address) {
-  asm volatile("ld.global.cs.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "l"(__cvta_generic_to_global(address))
-               : "memory");
-}
-
 }  // namespace tilewright
