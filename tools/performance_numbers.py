@@ -40,6 +40,8 @@ from tilewright.rounding import three_digits  # noqa: E402
 
 PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
+MOST_NAMED = 8
+"""The most products of a record that are named as not measured yet."""
 PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.3, idle_seconds=0.2)
 
 
@@ -179,7 +181,8 @@ def _about(stem: str, record: dict[str, Any]) -> list[str]:
     ]
     lines += [f"{line[0].upper()}{line[1:]}." for line in session_lines(record)]
     if left := record.get("left", ()):
-        lines.append(f"Not measured yet: {', '.join(left)}.")
+        named = ", ".join(left) if len(left) <= MOST_NAMED else f"{len(left)} of {len(record['shapes'])} products"
+        lines.append(f"Not measured yet: {named}.")
     return lines
 
 
