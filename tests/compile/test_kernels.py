@@ -237,6 +237,7 @@ ILLEGAL = {
         (STACKED_BY_TILE, WgmmaConfig(tile_n=96, tile_k=128, epilogue="direct")),
     ),
     "mma": (
+        (problem("nt", fp8_e4m3, bf16, k=272, **BY_TILE), MmaConfig(tile_k=64)),
         (HALF, MmaConfig(tile_k=16)),
         (HALF, MmaConfig(tile_k=48)),
         (HALF, MmaConfig(stages=2)),

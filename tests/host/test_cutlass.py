@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.checking.product import Product
-from tilewright.dtypes import bf16, fp16, fp32
+from tilewright.dtypes import bf16, fp8_e4m3, fp8_e5m2, fp16, fp32, int8, results
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import A100, H200
 from tilewright.kernels.cutlass import counterpart
@@ -69,3 +69,24 @@ def test_kernels_and_configs_without_a_counterpart():
         counterpart(kernel, kernel.best(problem, H200), problem, H200)
     with pytest.raises(ConfigError, match="tile_m"):
         found("wgmma", WgmmaConfig(tile_m=100), bf16)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "said"),
+    [
+        (
+            "wgmma",
+            fp8_e4m3,
+            {"ElementA, LayoutA": "cutlass::float_e4m3_t, ", "ElementC, LayoutC": "cutlass::bfloat16_t, "},
+        ),
+        ("wgmma", int8, {"ElementC, LayoutC": "int32_t, ", "ElementAccumulator": "int32_t"}),
+        ("mma", fp8_e5m2, {"ArchTag": "cutlass::arch::Sm89", "InstructionShape": "GemmShape<16, 8, 32>"}),
+        ("mma", int8, {"ArchTag": "cutlass::arch::Sm80", "ElementB, LayoutB": "int8_t, "}),
+    ],
+)
+def test_products_of_bytes(name, dtype, said):
+    kernel = kernel_named(name, "kernel")
+    problem = Product(512, 512, 512, dtype, results(dtype, dtype, scaled=False)[0], "nt").problem
+    known = values(counterpart(kernel, kernel.best(problem, H200), problem, H200))
+    assert all(known[each].startswith(value) for each, value in said.items())
+    assert known["ElementAccumulator"] == ("int32_t" if dtype is int8 else "float")

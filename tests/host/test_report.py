@@ -113,7 +113,7 @@ def test_what_is_no_record_is_refused(tmp_path, content):
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(pages, "find_spec", lambda name: None)
-    with pytest.raises(UnavailableError, match=r"matplotlib and jinja2.*tilewright\[report\]"):
+    with pytest.raises(UnavailableError, match=r"matplotlib and jinja2.*pip install matplotlib jinja2"):
         pages.require_packages()
 
 

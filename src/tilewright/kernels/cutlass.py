@@ -6,7 +6,7 @@ Sources: CUTLASS's documentation, "GEMM API 3.x" (collective builders and kernel
 
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import FP8, DType
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel, values_of
@@ -16,7 +16,10 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.kernels.wgmma_constants import WgmmaConstants
 from tilewright.problem import Matrix, Problem
 
-_ELEMENTS = {"bf16": "cutlass::bfloat16_t", "fp16": "cutlass::half_t", "fp32": "float"}
+_ELEMENTS = {
+    "bf16": "cutlass::bfloat16_t", "fp16": "cutlass::half_t", "fp32": "float", "fp8_e4m3": "cutlass::float_e4m3_t",
+    "fp8_e5m2": "cutlass::float_e5m2_t", "int8": "int8_t", "int32": "int32_t",
+}  # fmt: skip
 
 _COLLECTIVES = "3.x: CollectiveBuilder and GemmUniversal"
 _THREADBLOCKS = "2.x: device::GemmUniversal"
@@ -52,7 +55,8 @@ def counterpart(kernel: Kernel, config: Any, problem: Problem, gpu: Hardware) ->
             "WarpShape", _gemm_shape(constants.warp_m, constants.warp_n, config.tile_k), "warps_m, warps_n"
         )
         stages = Parameter("Stages", str(config.stages), "stages")
-        api, parameters = _THREADBLOCKS, _threadblocks(constants, "TensorOp", warp, (16, 8, 16), stages, solved, gpu)
+        instruction = (16, 8, 32 // problem.a.dtype.nbytes)
+        api, parameters = _THREADBLOCKS, _threadblocks(constants, "TensorOp", warp, instruction, stages, solved, gpu)
     elif isinstance(config, SimtConfig):
         warp = Parameter("WarpShape", _gemm_shape(config.warp_m, config.warp_n, config.tile_k), "warp_m, warp_n")
         stages = Parameter("Stages", "2", "")
@@ -66,6 +70,7 @@ def counterpart(kernel: Kernel, config: Any, problem: Problem, gpu: Hardware) ->
 def _hopper(config: WgmmaConfig, constants: WgmmaConstants, problem: Problem) -> list[Parameter]:
     together = "Cooperative" if constants.sharers > 1 else ""
     schedule = "KernelTmaWarpSpecialized" + ("Pingpong" if config.ping_pong else together)
+    schedule += "FP8FastAccum" if problem.a.dtype in FP8 and problem.fast_accumulation else ""
     by_tma = "TmaWarpSpecialized" + together
     tile = _shape(config.tile_m, config.tile_n, config.tile_k)
     scheduler = "StreamKScheduler" if config.split_k > 1 else "PersistentScheduler"
@@ -97,7 +102,7 @@ def _threadblocks(
     return [
         *_operands(problem),
         Parameter("OperatorClass", f"cutlass::arch::OpClass{operator}", ""),
-        Parameter("ArchTag", f"cutlass::arch::Sm{min(gpu.capability, 80)}", ""),
+        Parameter("ArchTag", f"cutlass::arch::Sm{min(gpu.capability, 89 if problem.a.dtype in FP8 else 80)}", ""),
         Parameter("ThreadblockShape", tile, "tile_m, tile_n, tile_k"),
         warp,
         Parameter("InstructionShape", _gemm_shape(*instruction), ""),
@@ -112,7 +117,7 @@ def _operands(problem: Problem, swapped: str = "") -> list[Parameter]:
     return [
         Parameter(f"Element{name}, Layout{name}", f"{_element(matrix.dtype)}, {_layout(matrix)}", swapped)
         for name, matrix in layouts.items()
-    ] + [Parameter("ElementAccumulator", "float", "")]
+    ] + [Parameter("ElementAccumulator", "int32_t" if problem.a.dtype.kind == "integer" else "float", "")]
 
 
 def _element(dtype: DType) -> str:

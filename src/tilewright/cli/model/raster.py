@@ -6,7 +6,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
-from tilewright.cli.options import DTypeName, DTypeOption
+from tilewright.cli.options import FactorName
 from tilewright.cli.output import columns, compact, console
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def raster(
     sms: Annotated[
         int | None, typer.Option("--sms", help="SMs that work; by default all of --chip.", show_default=False)
     ] = None,
-    dtype: DTypeOption = DTypeName.bf16,
+    dtype: Annotated[FactorName, typer.Option("--dtype", help="Element type of A and B.")] = FactorName.bf16,
     chip: Chip = "H200",
 ) -> None:
     """The order of tiles: rows of A and columns of B that waves read, L2's hit rate, and bytes from HBM.

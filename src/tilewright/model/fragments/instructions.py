@@ -116,8 +116,8 @@ def fragments_of(name: str) -> Fragments:
     kinds = {"mma": _mma, "wmma": _wmma, "wgmma": _wgmma}
     if instruction == "tcgen05":
         raise ArgumentValueError(
-            f"{name!r} has no fragments: its operands are in SMEM and in TMEM, and no lane holds any; use one such as "
-            f"{_EXAMPLES}"
+            f"{name!r} is not known here: tcgen05.mma has its operands in SMEM and TMEM, so that lanes hold none, and "
+            f"tcgen05.ld and tcgen05.st move them; use one such as {_EXAMPLES}"
         )
     if instruction not in kinds:
         raise ArgumentValueError(f"{name!r} is no instruction with fragments: use one such as {_EXAMPLES}")
@@ -172,6 +172,8 @@ def _mma(name: str, variant: str, shape: tuple[int, int, int], types: list[str],
     element = ELEMENTS[kind]
     in_bytes = kind == "e2m1" and k == (element.sparse_depths if sparse else element.depths)[0]
     p = 4 if in_bytes else element.per_register
+    if kind == "e2m1" and p == 8 and sums == "f16":
+        raise ArgumentValueError(f"{name!r} sums pairs of e2m1 in f16: use f32, or half of this K")
     a = rows_of_pieces("A", m, k // 2 if sparse else k, p)
     b, d = rows_of_pieces("B", 8, k, p, transposed=True), accumulators("D", m, 8, packed=sums == "f16")
     notes = ["A has the half of each row that is kept.", _metadata_note(kind, k, p)] if sparse else []
