@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from support.cases import Memory, random_case, random_cases, variants_of
+from support.cases import Memory, over_blocks, random_case, random_cases, variants_of
 from support.reference import check, overflow_threshold, reference
 from support.rungs import LADDER_VARIANTS, RUNGS
 from support.variants import VARIANTS
@@ -93,7 +93,8 @@ def test_equal_seeds_make_equal_cases():
 def honest_kernel(memory):
     """What a right kernel does, with NumPy in fp32, for the cases below."""
     case, arrays = memory.case, memory.arrays
-    scales = {name: arrays.get(f"scale_{name}", np.float32(1)) for name in "ab"}
+    one = np.ones((), np.float32)
+    scales = {name: over_blocks(arrays.get(f"scale_{name}", one), arrays[name].shape) for name in "ab"}
     a = (arrays["a"].astype(np.float32) - arrays.get("zero_a", np.int32(0)).astype(np.float32)) * scales["a"]
     b = arrays["b"].astype(np.float32) * scales["b"]
     with np.errstate(invalid="ignore", over="ignore"):

@@ -22,7 +22,7 @@ def test_inspect_reports_resources_and_listings():
 def test_inspect_shows_first_what_tells_kernels_apart():
     text = invoke("inspect", "wgmma").stdout
     special, _, others = text.partition("Of the others")
-    for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg", "stmatrix"):
+    for name in ("wgmma.mma_async", "cp.async.bulk.tensor", "mbarrier.try_wait", "setmaxnreg"):
         assert f"  {name}" in special
         assert f"  {name}" not in others
     assert "cvt.rn.bf16x2.f32" in others

@@ -165,7 +165,7 @@ class Memory:
         if case.variant.recipe:
             a = a.astype(np.float64) - self.arrays.get("zero_a", 0)
             a, b = (
-                x.astype(np.float64) * _over_blocks(self.arrays[name], x.shape)
+                x.astype(np.float64) * over_blocks(self.arrays[name], x.shape)
                 for x, name in zip((a, b), SCALES, strict=True)
             )
         return reference(
@@ -199,7 +199,7 @@ def _scales(shape, random):
     return 2.0 ** random.integers(-2, 3, shape)
 
 
-def _over_blocks(scales, shape):
+def over_blocks(scales, shape):
     """The scales for each element of a matrix; one that is neither for one row or column nor for all is for 128."""
     for axis in (-2, -1) if scales.ndim else ():
         if scales.shape[axis] not in (1, shape[axis]):

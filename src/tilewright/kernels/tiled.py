@@ -162,7 +162,9 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
     one = np.ones_like(tile_m)
     no = one < 1
     at_once = one * hardware.sm_count
-    return Tiles(tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, swapped=no, scattered=no)
+    return Tiles(
+        tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, swapped=no, scattered=no, by_turns=no
+    )
 
 
 def _product(problem: Problem) -> tuple[int, int, int, int]:

@@ -32,7 +32,7 @@ NEAR = 1.03
 
 
 class Tiling(NamedTuple):
-    """The part of a Config that decides its time: its tile, its cluster, and its orientation."""
+    """The part of a Config that decides its time: its tile, its cluster, its orientation, and who takes tiles."""
 
     tile_m: int
     tile_n: int
@@ -41,6 +41,7 @@ class Tiling(NamedTuple):
     cluster_n: int
     split_k: int
     swap_ab: bool
+    ping_pong: bool = False
 
 
 class _Row(NamedTuple):
@@ -52,11 +53,15 @@ class _Row(NamedTuple):
     cluster_m: int = 1
     cluster_n: int = 1
     split_k: int = 1
+    ping_pong: bool = False
 
     def tilings(self) -> Iterator[Tiling]:
         for swap_ab in (False, True):
             for tile_n in self.tile_n:
-                yield Tiling(self.tile_m, tile_n, self.tile_k, self.cluster_m, self.cluster_n, self.split_k, swap_ab)
+                yield Tiling(
+                    self.tile_m, tile_n, self.tile_k, self.cluster_m, self.cluster_n, self.split_k, swap_ab,
+                    self.ping_pong,
+                )  # fmt: skip
 
 
 _ROWS = (
@@ -70,6 +75,7 @@ _ROWS = (
     _Row(128, (32, 96, 128, 224), split_k=4),
     _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
     _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
+    _Row(128, (*range(96, 161, 8), 176, 192), ping_pong=True),
     _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
     _Row(192, (16, 32, 96, 112, 144, 160), split_k=2),
     _Row(192, (32, 96, 160, 192), split_k=4),
@@ -88,8 +94,7 @@ _VARIATIONS: tuple[dict[str, Any], ...] = (
     {"overlap": True, "epilogue": "direct", "wait_depth": 0},
     {"overlap": True, "epilogue": "direct", "wait_depth": 1},
     {"overlap": True, "epilogue": "tma", "wait_depth": 0},
-    {"ping_pong": True, "overlap": False, "epilogue": "direct", "wait_depth": 1},
-    {"ping_pong": True, "overlap": False, "epilogue": "tma", "wait_depth": 1},
+    {"overlap": False, "epilogue": "tma", "wait_depth": 1},
 )
 """What the model does not see of a Config: a tuner tries these."""
 
@@ -148,7 +153,7 @@ class Space:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.sharers:
             return False
-        if self._limits.promotion and not self._promotes(config):
+        if self._limits.promotion and (config.ping_pong or not self._promotes(config)):
             return False
         if self._limits.whole_sums and config.tile_n > 32 and config.tile_n % 16:
             return False
@@ -211,7 +216,7 @@ class Space:
     @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
     def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
-        overlap = several and limits.output_bytes <= 2 and self._holds(tiling)
+        overlap = several and limits.output_bytes <= 2 and self._holds(tiling) and not tiling.ping_pong
         by_tma = overlap and limits.output_bytes == 2 and limits.out_by_tma
         by_tma = by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
@@ -231,6 +236,7 @@ class Space:
             split_k=tiling.split_k,
             swap_ab=tiling.swap_ab,
             prefetch=prefetch,
+            ping_pong=tiling.ping_pong,
         )
         return self._with_most_stages(config)
 
@@ -261,7 +267,7 @@ def tiles_of(
     rows_m = [round_up(config.tile_m, SPAN) if mn_major[config.swap_ab] else config.tile_m for config in configs]
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
-    choices = [(config.swap_ab, scattered[config.swap_ab]) for config in configs]
+    choices = [(config.swap_ab, scattered[config.swap_ab], config.ping_pong) for config in configs]
     return Tiles(*numbers, *np.array(choices, bool).T)._replace(promotion=promotion)
 
 
@@ -296,7 +302,9 @@ def _plain(tiling: Tiling) -> WgmmaConfig:
         cluster_m=tiling.cluster_m,
         cluster_n=tiling.cluster_n,
         epilogue="direct",
+        overlap=not tiling.ping_pong,
         tile_k=tiling.tile_k,
         split_k=tiling.split_k,
         swap_ab=tiling.swap_ab,
+        ping_pong=tiling.ping_pong,
     )

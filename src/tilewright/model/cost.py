@@ -46,6 +46,7 @@ class Costs(NamedTuple):
     power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
     of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
     (tile_m + tile_n) / (tile_m * tile_n).
+    turns: the share by which that power goes further where consumers take tiles by turns.
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     scattered: us for as many elements if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
@@ -67,6 +68,7 @@ class Costs(NamedTuple):
     again: float = 0.5
     power: float = 870.0
     delivery: float = 12.8
+    turns: float = 0.06
     launch: float = 1.09
     epilogue: float = 1.02
     exchange: float = 6.4
@@ -116,8 +118,8 @@ class Tiles(NamedTuple):
 
     rows_m, rows_n: what is brought of A and of B for a tile, in rows of 64 of k; MN-major operands come in panels.
     swapped: whether the tiles cut the transposed product, so that tile_m lies along n. scattered: whether elements of
-    out are stored one by one. promotion: instructions of CUDA cores by which an element of a step's products joins its
-    sum; 0 where tensor cores add.
+    out are stored one by one. by_turns: whether two consumers take tiles by turns. promotion: instructions of CUDA
+    cores by which an element of a step's products joins its sum; 0 where tensor cores add.
     """
 
     tile_m: Array
@@ -132,6 +134,7 @@ class Tiles(NamedTuple):
     rows_n: Array
     swapped: "NDArray[np.bool_]"
     scattered: "NDArray[np.bool_]"
+    by_turns: "NDArray[np.bool_]"
     promotion: float = 0.0
 
 
@@ -179,7 +182,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
-    energy = 2e-6 * tile_m * tile_n / (costs.power * k / 64) * (1 + costs.delivery * rows / (tile_m * tile_n))
+    power = costs.power * k / 64 * (1 + costs.turns * tiles.by_turns)
+    energy = 2e-6 * tile_m * tile_n / power * (1 + costs.delivery * rows / (tile_m * tile_n))
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     blocks = elements / tiles.consumers / 8192
     epilogue, scattered = blocks * costs.epilogue, blocks * tiles.scattered * costs.scattered
@@ -197,8 +201,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
         tiles.tile_k / k / costs.clock,
         tiles.tile_k * (tiles.split_k - 1),
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
-        costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave,
-        costs.wave + scattered,
+        costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave * ~tiles.by_turns,
+        costs.wave + scattered + 2 * epilogue * tiles.by_turns,
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         costs,
     )
@@ -208,7 +212,7 @@ class Fixed(NamedTuple):
     """What of the times of Tiles is fixed by n, k and the batch, whatever m is: a server meets many m.
 
     tiles_n: tiles along n, times the products of a batch. again_n: how much longer the larger operand takes, if that is
-    a. outside_n: clocks of what lies outside along n.
+    a. outside_n: clocks of what lies outside along n. wave: us of each wave beside its steps.
     """
 
     prepared: Prepared
@@ -221,6 +225,7 @@ class Fixed(NamedTuple):
     again_n: Array
     outside_n: Array
     energy: Array
+    wave: Array
 
 
 def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Fixed:
@@ -230,6 +235,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     lines = 1.0  # of L2 that a row takes, over those that it fills
     if row_bytes % 128:
         lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
+    steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     return Fixed(
         prepared,
         n,
@@ -237,11 +243,19 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         batch_count,
         tiles_n * batch_count,
         prepared.l2_work * lines,
-        np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock),
+        steps,
         _again(tiles_n, prepared.costs),
         np.minimum((tiles_n * along - n) * prepared.costs.outside, prepared.clocks[1]),
         prepared.energy * k,
+        wave_of(prepared, steps),
     )
+
+
+def wave_of(prepared: Prepared, steps: Array) -> Array:
+    """us of each wave beside its steps: for consumers by turns, what lasts longer than the other one's steps."""
+    hidden = np.where(prepared.tiles.by_turns, np.sqrt(np.sqrt(prepared.step)) * steps, 0.0)
+    left: Array = np.maximum(prepared.wave - hidden, 0.0)
+    return left
 
 
 def times_of(fixed: Fixed, m: int) -> Array:
@@ -258,7 +272,7 @@ def times_of(fixed: Fixed, m: int) -> Array:
     dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
     busy = clocks * fixed.steps
     limited = np.maximum(np.sqrt(busy * busy + dram), clusters * fixed.energy)
-    us: Array = limited + prepared.fixed + waves * prepared.wave
+    us: Array = limited + prepared.fixed + waves * fixed.wave
     return us
 
 

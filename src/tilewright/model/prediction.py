@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import STREAMED, Costs, Prepared, Tiles, costs_of, prepare, times
+from tilewright.model.cost import STREAMED, Costs, Prepared, Tiles, costs_of, fixed, prepare, times
 from tilewright.problem import Problem
 
 Power = Literal["settled", "recorded", "burst"]
@@ -164,7 +164,8 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
 
 def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
     """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
-    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way]) + prepared.costs.wave) / 1e6
+    last = float(prepared.costs.wave * ~prepared.tiles.by_turns[way])
+    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way]) + last) / 1e6
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
@@ -177,13 +178,14 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
 
     tiles, costs = prepared.tiles, prepared.costs
     clusters, waves = _clusters(prepared, problem)
-    own = prepared.fixed.item() + waves * prepared.wave.item()  # of the launch and the epilogues
+    wave = fixed(prepared, problem.n, problem.k).wave
+    own = prepared.fixed.item() + waves * wave.item()  # of the launch and the epilogues
     looped = predict(problem, prepared, gpu, row_bytes).seconds * 1e6 - own
     limits = {}
     for name, fields in _ALONE.items():
         free = {field: value for field, value in _FREE.items() if field not in fields}
         alone = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(**free))
-        limits[name] = _us(alone._replace(wave=prepared.wave), problem, row_bytes) - own
+        limits[name] = _us(alone._replace(wave=wave), problem, row_bytes) - own
     limits["GMEM"] = max(limits["GMEM"], _streamed(problem, gpu))
     if limits["power"] < (1 - 1e-9) * looped:
         del limits["power"]  # clocks need not fall

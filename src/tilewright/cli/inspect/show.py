@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tilewright.cli import output
 from tilewright.cli.output import console, paragraph, table
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ MIX_LINES = 15
 """The number of opcodes shown to people besides the characteristic ones; --json has all."""
 MOST_LOOPS = 12
 """The number of loops shown to people, the longest first in doubt."""
-WIDTH, LEFT = 100, 54
+WIDTH, LEFT, LEAST = 100, 54, 30
 """The columns of the listing by lines, and those of its PTX, which the longest opcodes need."""
 MOST_PARTS = 2
 """The lines that an instruction may take there; the rest of its operands is left out."""
@@ -124,7 +125,11 @@ def _show_loops(kind: str, loops: "Sequence[Loop]") -> None:
     widths = [max(len(row[at]) for row in (head, *rows)) for at in range(3)]
     for place, turns, count, does in (head, *rows):
         start = f"  {place:<{widths[0]}}  {turns:>{widths[1]}}  {count:>{widths[2]}}"
-        folded = textwrap.wrap(does.strip(), max(WIDTH - len(start) - 2, 20)) or [""]
+        room = min(WIDTH, output.terminal_width())
+        if room - len(start) < LEAST:
+            typer.echo(start)
+            start = " " * 6
+        folded = textwrap.wrap(does.strip(), max(room - len(start) - 2, LEAST)) or [""]
         for number, part in enumerate(folded):
             typer.echo(f"{start if not number else ' ' * len(start)}  {part}".rstrip().replace(_UNBROKEN, " "))
     if left := len(shown) - len(kept):
