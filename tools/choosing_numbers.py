@@ -108,6 +108,8 @@ def _said(config: WgmmaConfig) -> str:
         words.append(f"split_k {config.split_k}")
     if config.swap_ab:
         words.append("swapped")
+    if config.ping_pong:
+        words.append("by turns")
     return ", ".join(words)
 
 

@@ -220,6 +220,7 @@ EQUIVALENTS = (
             "wgmma tma, overlap, cluster 1x2",
             "wgmma direct, overlap, cluster 2x1",
             "wgmma three consumers, cluster 1x2",
+            "wgmma ping-pong, cluster 2x1",
         ),
     ),
     *(

@@ -8,7 +8,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 
 SCALED = {"recipe": "row", "out_scaled": True}
-NARROW_K = WgmmaConfig(128, 80, 3, epilogue="direct", overlap=False)
+NARROW_K = WgmmaConfig(128, 72, 3, epilogue="direct", overlap=False)
 BYTES = {"tile_k": 128, "epilogue": "direct", "overlap": False}
 SQUARE_K = WgmmaConfig(128, 128, 3, tile_k=128, epilogue="direct", overlap=True, wait_depth=0)
 WIDE = WgmmaConfig(64, 208, 2, **BYTES)

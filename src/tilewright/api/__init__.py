@@ -74,7 +74,7 @@ def matmul(
     scale_b have "tensor" one element each, and "row" (m, 1) and (1, n); for fp8 also "1x128_128x128" (m, ceil(k / 128))
     and (ceil(k / 128), ceil(n / 128)), and "1x128_1x128" (m, ceil(k / 128)) and (ceil(k / 128), n); batch dimensions
     lead. They are positive fp32 numbers on a's device, of any strides; what is in host memory is checked, what is on
-    a GPU is not. No kernel takes scales of blocks yet. zero_a: what stands for 0 in an a of int8, one int32 number or
+    a GPU is not. zero_a: what stands for 0 in an a of int8, one int32 number or
     (m, 1), from -128 to 127: the numbers are (code - zero_a) * scale_a. acc is alpha times the scaled sum. bias and
     activation go with scales, c as an operand of epilogue.
     scale_out: of an out of fp8, one fp32 number that results are divided by before they are rounded, without which they

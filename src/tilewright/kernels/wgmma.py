@@ -246,7 +246,7 @@ class WgmmaKernel(Kernel):
         """Whether the product is transposed, whether k is split, and who takes the tiles."""
         swapped = ["computes out.T = b.T @ a.T, which its tiles fit better"] if config.swap_ab else []
         split = [f"splits k over {config.split_k} CTAs, since there are few tiles"] if config.split_k > 1 else []
-        turns = ["its two consumers take tiles by turns"] if config.ping_pong else []
+        turns = ["lets two consumers take tiles by turns"] if config.ping_pong else []
         return "; ".join(swapped + split + turns)
 
     def compiled(self, config: WgmmaConfig) -> WgmmaConfig:

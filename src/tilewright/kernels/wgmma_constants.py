@@ -122,6 +122,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
     if accumulators + promoted > (206 if columns else 200):
         producer_registers, consumer_registers = 24, 240
+    out_columns = config.tile_n // max(config.split_k, 1) // (2 if gated else 1)
+    in_vectors = out_columns * features.epilogue.Output.nbytes % 16 == 0  # so begin all tiles
     return WgmmaConstants(
         tile_m=config.tile_m,
         tile_n=config.tile_n,
@@ -147,7 +149,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         direct_epilogue=config.epilogue == "direct",
         out_by_tma=features.out_by_tma,
         output_bytes=features.epilogue.Output.nbytes,
-        vector_stores=features.stores.vectors and not tma_epilogue,
+        vector_stores=features.stores.vectors and in_vectors and not tma_epilogue,
         chunk_stores=features.stores.chunks and not tma_epilogue,
         consumers=config.consumers,
         sharers=config.sharers,
@@ -156,7 +158,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         accumulators=accumulators,
         promoted=promoted,
         k_spans=config.tile_k * nbytes // SPAN_BYTES,
-        out_columns=config.tile_n // max(config.split_k, 1) // (2 if gated else 1),
+        out_columns=out_columns,
         out_by_columns=features.stores.by_columns,
         moves_registers=moves_registers,
         producer_registers=producer_registers,

@@ -185,7 +185,7 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
     for name, fields in _ALONE.items():
         free = {field: value for field, value in _FREE.items() if field not in fields}
         alone = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(**free))
-        limits[name] = _us(alone._replace(wave=wave), problem, row_bytes) - own
+        limits[name] = _us(alone._replace(wave=0.0 * wave), problem, row_bytes) - prepared.fixed.item()
     limits["GMEM"] = max(limits["GMEM"], _streamed(problem, gpu))
     if limits["power"] < (1 - 1e-9) * looped:
         del limits["power"]  # clocks need not fall

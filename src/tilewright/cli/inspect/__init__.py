@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tilewright.explaining.inspection import Inspection
     from tilewright.hardware import Hardware
     from tilewright.kernels.kernel import Kernel
+    from tilewright.problem import Problem
 
 DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
 """The products to try where none is given; `copy` takes only those without a sum."""
@@ -74,8 +75,8 @@ class ProductOptions:
             raise ArgumentValueError(f"{target} is no kernel: give one, or M N K alone, such as 4096 4096 4096")
         return int(target), self.m, self.n
 
-    def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product]":
-        """The kernel of that name, or the one that the planner takes for M N K; its Config and its product."""
+    def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
+        """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
         from tilewright.checking.product import Product, first_accepted
         from tilewright.dtypes import bf16, parse
         from tilewright.kernels.registry import kernel_named
@@ -87,11 +88,11 @@ class ProductOptions:
             kind = parse(self.dtype.value, "--dtype") if self.dtype else bf16
             product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout or "nt", **expression)
             chosen = choose(product.problem, hardware)
-            return chosen.kernel, chosen.config, product
+            return chosen.kernel, chosen.config, product, chosen.copied.problem
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
         shapes = DEFAULT_SHAPES if shape is None else (shape,)
         product = first_accepted(kernel, hardware, shapes, self.dtype and self.dtype.value, layout, **expression)
-        return kernel, kernel.configs(product.problem, hardware)[0], product
+        return kernel, kernel.configs(product.problem, hardware)[0], product, product.problem
 
     def refuse(self) -> None:
         """Raise an ArgumentValueError if one is given for a file."""
@@ -255,8 +256,8 @@ def _of_ours(options: ProductOptions, target: str, hardware: "Hardware") -> "tup
     from tilewright.explaining.inspection import Inspection, sources_of
     from tilewright.jit.cache import build
 
-    kernel, config, product = options.made(target, hardware)
-    unit, launch, *_ = kernel.assemble(config, product.problem, hardware)
+    kernel, config, product, problem = options.made(target, hardware)
+    unit, launch, *_ = kernel.assemble(config, problem, hardware)
     compiled = build(unit, hardware.arch)
     about = {
         "kernel": kernel.name,

@@ -113,7 +113,7 @@ def speed_of_light(
         console().print(f"{known.name}: {gpu.sm_count} SMs x multiply-adds per clock x 2 x clock", style="italic")
         columns(lines, indent=2, gap=2, headings=1)
         if allowed is not None:
-            console().print(f"\nbf16 at {watts:g} W, by measured joules: {allowed / 1e12:.0f} TFLOP/s")
+            console().print(f"\nbf16 at {watts:g} W, by the joules measured at 700 W: {allowed / 1e12:.0f} TFLOP/s")
 
     def draw() -> "Figure":
         from tilewright.plots.light import by_clock

@@ -13,7 +13,7 @@ from cuda.bindings import driver
 from tilewright.backends.gpu import GpuBackend, checked
 from tilewright.backends.protocol import Backend, Executable, Memory
 from tilewright.errors import ArgumentValueError
-from tilewright.expression.tree import HIDDEN, SCALES
+from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.column_sums import summing
@@ -44,6 +44,9 @@ GRAPH_SECONDS = 0.8e-3
 """Least GPU time of a graph."""
 
 _ALIGNED = 256
+
+POSITIVE = (*SCALES, OUT_SCALE)
+"""Operands whose numbers are positive."""
 
 _POISON = np.full(1 << 24, 0xFF, np.uint8)
 """Bytes that are NaN in every type."""
@@ -121,12 +124,14 @@ class Stand:
     def _fill(self, name: str, place: _Place) -> None:
         """Repeat the pattern of random numbers over the operand in all sets; scales are positive."""
         dtype = place.matrix.dtype
-        kind = name if name in SCALES else dtype.name
+        kind = name if name in POSITIVE else dtype.name
         if kind not in self._patterns:
             drawn = self._numbers(PATTERN_BYTES // dtype.nbytes - 3)  # rows of powers of two must not all be alike
             if name in SCALES:
                 spread = self._elements.spread(self._places[name[-1]].matrix.dtype)
                 self._patterns[kind] = np.exp2(drawn.clip(-1, 1)) / np.float32(spread)
+            elif name == OUT_SCALE:
+                self._patterns[kind] = np.exp2(drawn.clip(-1, 1))
             else:
                 self._patterns[kind] = self._elements.numbers(dtype, drawn)
         for number in range(self.sets):
@@ -135,7 +140,7 @@ class Stand:
     def _elements_of(self, name: str, *index: Any) -> Any:
         """An operand's elements at broadcast indices."""
         place = self._places[name]
-        kind = name if name in SCALES else place.matrix.dtype.name
+        kind = name if name in POSITIVE else place.matrix.dtype.name
         return place.elements(self._patterns[kind], index)
 
     def _factor(self, side: int, batch: tuple[int, ...], rows: Any, columns: Any) -> Any:
@@ -146,7 +151,7 @@ class Stand:
             return found
         found = found.astype(np.float64)
         if side == 0 and expression.has_zero:
-            found = found - self._elements_of(HIDDEN[-1], *batch, rows, 0 * columns)
+            found = found - self._elements_of(ZERO, *batch, rows, 0 * columns)
         blocks = RECIPES[expression.recipe][side]
         row, column = (
             0 * index if size is None else index // size for index, size in zip((rows, columns), blocks, strict=True)
@@ -187,6 +192,8 @@ class Stand:
         b = self._factor(1, batch, k[:, None], of_b[None, :])
         at = (*batch, rows[:, None], columns[None, :])
         addends = {name: self._elements_of(name, *at) for name, _ in problem.epilogue.read() if name not in HIDDEN}
+        if OUT_SCALE in places:
+            addends[OUT_SCALE] = self._elements_of(OUT_SCALE, *batch, 0, 0)
         out = places["out"]
         kind = out.matrix.dtype
         found = np.empty((len(rows), len(columns)), kind.numpy_dtype)
