@@ -351,7 +351,7 @@ def _draw(variant: Variant, random: Random, liberties: int, extents=None) -> Cas
         in_place = free and c_dtype == variant.out_dtype and random.random() < 0.25
         c = out if in_place else views.addend(c_dtype, result, random, free, variant.addend_pairs)
     if variant.bias:
-        bias = views.addend(variant.bias, result, random, free, variant.addend_pairs)
+        bias = views.addend(variant.bias, result, random, free, variant.addend_pairs, variant.bias_alike)
     forms = ((form, kind) for _, kind, form in variant.operands)
     operands = tuple(views.operand(*each, rows, columns, result, random, free) for each in forms)
     scales = views.scales(variant, a_shape, b_shape, random, free)

@@ -129,10 +129,7 @@ SUBJECTS = (
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
     _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, (264, 72, 456), cluster_m=2),
     _wgmma("tma, overlap, cluster 1x2", 128, 64, 3, (392, 136, 456), cluster_n=2),
-    _wgmma(
-        "ping-pong, cluster 2x1", 64, 64, 3, (392, 72, 456), epilogue="direct", cluster_m=2, ping_pong=True,
-        overlap=False,
-    ),
+    _wgmma("ping-pong", 64, 64, 3, epilogue="direct", ping_pong=True, overlap=False),
     _wgmma("tma, wait depth 1", 128, 64, 4, overlap=False, wait_depth=1),
     _wgmma("direct, overlap, cluster 2x1", 128, 64, 3, (264, 72, 456), epilogue="direct", cluster_m=2),
     _wgmma("direct, wait depth 1, fp32", 128, 64, 3, out_dtype="fp32", epilogue="direct", overlap=False, wait_depth=1),

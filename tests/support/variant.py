@@ -21,7 +21,7 @@ class Variant:
     name, a dtype and a form: "row" (n,), "column" (m, 1), "scalar" () or "full", of any strides. With a `gate`, the
     result has half of n's columns. `outputs` are written besides it. b is of `b_dtype` if it is not of a's. `recipe`
     says what scales of a and b are for; with `zero`, rows of a have zero points; with `out_scaled`, results have a
-    scale. With `fast_accumulation`, sums of fp8 stay in tensor cores.
+    scale. With `fast_accumulation`, sums of fp8 stay in tensor cores. With `bias_alike`, all rows have one bias.
     """
 
     kernel: str
@@ -45,6 +45,7 @@ class Variant:
     zero: bool = False
     out_scaled: bool = False
     fast_accumulation: bool = False
+    bias_alike: bool = False
 
     @cached_property
     def name(self):
@@ -60,6 +61,7 @@ class Variant:
             "zero" if self.zero else None,
             "scaled" if self.out_scaled else None,
             "fast" if self.fast_accumulation else None,
+            "alike" if self.bias_alike else None,
             self.epilogue,
             *self.outputs,
         )

@@ -53,7 +53,7 @@ SPLIT_K = (
 PING_PONG = (
     Variant(
         "wgmma", WgmmaConfig(128, 128, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
-        bias="bf16", activation="gelu", n_multiple=8,
+        bias="bf16", activation="gelu", n_multiple=8, bias_alike=True,
     ),
     Variant(
         "wgmma", WgmmaConfig(64, 64, 5, cluster_m=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),

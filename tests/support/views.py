@@ -54,13 +54,15 @@ def view(dtype, shape, fast, nbytes, random, free, signed, distinct=False, apart
     return View(dtype, shape, tuple(strides), skew)
 
 
-def addend(dtype, result, random, free, pairs):
+def addend(dtype, result, random, free, pairs, alike=False):
     """A view that broadcasts to the result: full, along rows or columns, a scalar.
 
-    With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any.
+    With `pairs` its rows are contiguous and aligned to two elements; otherwise its strides are any. If
+    rows are `alike`, one stands for all.
     """
-    single = free and random.random() < 0.3
-    shape = (1,) * len(result) if single else broadcastable(result, random) if free else result
+    shape = broadcastable(result, random) if free else result
+    if alike:
+        shape = (*(1 for _ in result[1:]), 1 if free and random.random() < 0.2 else result[-1])
     nbytes = dtypes.parse(dtype, "dtype").nbytes
     if pairs:
         shape = (*shape[:-1], *result[-1:])
