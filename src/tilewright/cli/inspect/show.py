@@ -1,6 +1,5 @@
 """An inspection for people: a summary, or PTX and machine code by lines of the source."""
 
-import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -109,9 +108,8 @@ def _show_loops(kind: str, loops: "Sequence[Loop]") -> None:
     kept = [loop for loop in shown if any(loop is each for each in longest)]
     if not loops:
         return
-    console().print(
-        f"\nLoops in the {kind.upper()}: turns of the source's loop in one, and what a turn does", style="italic"
-    )
+    typer.echo()
+    paragraph(f"Loops in the {kind.upper()}: turns of the source's loop in one, and what a turn does", 0)
     rows = [
         (
             f"{'  ' * (loop.depth - 1)}{loop.place or f'line {loop.lines[0]}'}",
@@ -155,4 +153,4 @@ def _show_remarks(found: "Inspection", about: Mapping[str, Any]) -> None:
 def _say_how_to_disassemble() -> None:
     from tilewright.jit.listing import INSTALL_NVDISASM
 
-    print(f"  Without nvdisasm there is no machine code here: {INSTALL_NVDISASM}", file=sys.stdout)
+    paragraph(f"Without nvdisasm there is no machine code here: {INSTALL_NVDISASM}", 2)
