@@ -1,8 +1,8 @@
 """Count the machine instructions that epilogues of wgmma add to those of the plain product, for each element of out.
 
-The Config is that of 4096^3 on an H200. Instructions ahead of the wait for a tile's last products run behind these;
-those after it are what an epilogue costs. An SM issues four a clock, so that at one wave of 128x256 tiles each of them
-takes 256 of the 65,536 clocks of a tile. It needs no GPU, but nvdisasm.
+The Config is the first of the kernel's list for 4096^3 on an H200. Instructions ahead of the wait for a tile's last
+products run behind these; those after it are what an epilogue costs, though the other consumer's products run beside
+them where two take tiles by turns. An SM issues four a clock. It needs no GPU, but nvdisasm.
 
 example: python tools/epilogue_counts.py
 """
@@ -22,6 +22,7 @@ from tilewright.hardware import H200  # noqa: E402
 from tilewright.jit.cache import build  # noqa: E402
 from tilewright.jit.listing import instruction_mix, sass_listing  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig  # noqa: E402
 from tilewright.problem import OperandForm  # noqa: E402
 
 CLASSES = {
@@ -109,15 +110,15 @@ def _listing(text: str | None, outputs: tuple[str, ...]) -> str:
     return sass_listing(build(wgmma.assemble(_config(), problem, H200).source))
 
 
-def _config() -> object:
-    return KERNELS["wgmma"].configs(_product(None, ()).problem, H200)[0]
+def _config() -> WgmmaConfig:
+    config: WgmmaConfig = KERNELS["wgmma"].configs(_product(None, ()).problem, H200)[0]
+    return config
 
 
 def _elements() -> int:
     """Of out that a thread finishes in one tile."""
-    assembled = KERNELS["wgmma"].assemble(_config(), _product(None, ()).problem, H200)
-    constants = assembled.constants
-    return constants.tile_m * constants.tile_n // (128 * (constants.tile_m // 64))
+    config = _config()
+    return config.tile_m * config.tile_n // (WARPGROUP * config.sharers)
 
 
 if __name__ == "__main__":
