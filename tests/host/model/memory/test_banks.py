@@ -45,7 +45,7 @@ def test_phases_of_an_access(expression, width, access, phases, wavefronts):
     assert (len(use.phases), use.wavefronts, use.conflicts) == (phases, wavefronts, wavefronts - phases)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(WIDTHS), st.sampled_from(["ld", "st"]), st.lists(st.integers(-1, 300), min_size=32, max_size=32))
 def test_phases_add_up_to_what_the_emulator_counts(width, access, places):
     addresses = np.array([width * place if place >= 0 else -1 for place in places], np.int64)
