@@ -35,7 +35,8 @@ class ColumnScales {
   static constexpr bool stacked = IsStacked<Config>;
   static constexpr int count = stacked || columns % Config::tile_n != 0 ? 2 : 1;
   // Blocks of 8 columns between two places where the second scale of some tile may begin.
-  static constexpr int step = stacked ? Config::tile_n / 16 : (Config::tile_n & -Config::tile_n) / 8;
+  static constexpr int step =
+      stacked ? Config::tile_n / 16 : (Config::tile_n & -Config::tile_n) / 8;
   const float* places[count];  // of what is read next
   float now[count], next[count];
   int second;  // the block of 8 columns of the tile with which the second one begins
