@@ -176,7 +176,7 @@ class Kernel(ABC):
         """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
         return config
 
-    def launch_options(self, config: Any) -> dict[str, int]:
+    def launch_options(self, config: Any) -> Mapping[str, Any]:
         """The fields of a Config that are arguments of a launch, as KernelArguments takes them."""
         return {}
 
