@@ -1,8 +1,10 @@
 """Options of the tests of GPUs and of the site, and the notice when kernels changed after their last GPU run."""
 
 import json
+import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support import verification
@@ -26,6 +28,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    # The same examples each time, so that a change is what fails; `make test-all` draws new ones.
+    drawn = os.environ.get("TILEWRIGHT_TESTS") == "all"
+    hypothesis.settings.register_profile("tilewright", deadline=None, derandomize=not drawn)
+    hypothesis.settings.load_profile("tilewright")
     if config.getoption("--require-gpu") and not gpu_count():
         raise pytest.UsageError("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
 

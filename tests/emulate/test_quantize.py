@@ -87,7 +87,7 @@ def cases(draw):
     }
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(cases())
 def test_generated_cases(case):
     x, layout, strange = case.pop("x"), case.pop("layout"), case.pop("strange")
