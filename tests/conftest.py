@@ -1,6 +1,8 @@
 """Options of the tests of GPUs and of the site, and the notice when kernels changed after their last GPU run."""
 
 import json
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,19 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if find_spec("hypothesis"):  # the site's environment has none
+        draw_the_same_examples()
     if config.getoption("--require-gpu") and not gpu_count():
         raise pytest.UsageError("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
+
+
+def draw_the_same_examples():
+    """Each time, so that a change is what fails; `make test-all` draws new ones."""
+    import hypothesis
+
+    drawn = os.environ.get("TILEWRIGHT_TESTS") == "all"
+    hypothesis.settings.register_profile("tilewright", deadline=None, derandomize=not drawn)
+    hypothesis.settings.load_profile("tilewright")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -39,6 +39,8 @@ def rates_of(capability: int) -> Rates:
 
 HOPPER = "sm_90a"
 """The architecture of Hopper with all its instructions, which other GPUs lack."""
+LEAST_CAPABILITY = 80
+"""The least compute capability, times ten, of a GPU that runs a kernel of ours."""
 MAX_SMEM_BYTES = 227 * 1024
 """The most shared memory of a block on any GPU so far: on Hopper and on Blackwell."""
 SECTOR_BYTES = 32

@@ -35,7 +35,7 @@ def test_arguments_reach_the_kernel(tmp_path):
     assert values[8:12] == [addresses["arg8"], addresses["x"], addresses["x"], addresses["x"] + 4]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(alphabet="abfstu 0123489xe.,:=+-[]()") | st.from_regex(r"\A(tensormap\()?a?=?[fsu](8|16|32)\[\d?,?\d\].*\Z")
 )

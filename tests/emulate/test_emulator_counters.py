@@ -122,7 +122,7 @@ def test_wavefronts_of_a_load(offsets, width, wavefronts, ideal):
     assert shared_wavefronts(offsets[None], width, loads=True) == (wavefronts, ideal)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([1, 2, 4, 8, 16]), st.lists(st.integers(-1, 300), min_size=32, max_size=32))
 def test_wavefronts_of_a_store_serve_each_bank_once(width, places):
     offsets = np.array([width * place if place >= 0 else -1 for place in places])

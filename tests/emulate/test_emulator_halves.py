@@ -180,6 +180,8 @@ def test_comparisons_of_pairs(relation, kind):
     one = int(dtype(1).view(np.uint16))
     body = f"set.{relation}.{kind}x2.{kind}x2 %d, %a, %b;"
     assert evaluate(body, inputs, 32) == [(low + (high << 16)) * one for low, high in expected]
+    body = f"set.{relation}.s32.{kind}x2 %d, %a, %b;"
+    assert evaluate(body, inputs, 32) == [(low + (high << 16)) * 0xFFFF for low, high in expected]
     body = f"setp.eq.u32 %P, %a, %a; set.{relation}.xor.u32.{kind} %d, %ha, %hb, !%P;"
     assert evaluate(body, inputs, 32) == [0xFFFFFFFF * low for low, _ in expected]
 

@@ -34,7 +34,7 @@ def differences(expression, seed, scale):
     return np.abs(out[known] - expected[known]), bound[known], magnitude[known]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(EXPRESSIONS, st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 1.0, 30.0]))
 def test_the_cuda_of_any_expression_is_within_the_bound(expression, seed, scale):
     error, bound, _ = differences(expression, seed, scale)

@@ -106,7 +106,7 @@ def run(text, grid=1, block=32, cluster=1, max_steps=400):
 
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(changes=mutations)
 def test_mutated_kernel(name, changes):
     _, grid, block, cluster = kernel_text(name)
@@ -114,7 +114,7 @@ def test_mutated_kernel(name, changes):
 
 
 @pytest.mark.planted_fault
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, suppress_health_check=list(HealthCheck))
 @given(body=st.lists(st.sampled_from(PIECES)).map("".join))
 @example("!" * 5000)
 @example("[" * 5000)
@@ -182,14 +182,14 @@ def _fitting(name):
 
 
 @pytest.mark.planted_fault
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 @given(instruction=instructions())
 def test_wrong_instructions(instruction):
     run(HEADER + f".visible .entry e()\n{{\n{REGISTERS}{instruction}\nst.shared.b32 [rows], %r1;\nret;\n}}\n")
 
 
 @pytest.mark.planted_fault
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text())
 def test_arbitrary_text(text):
     run(text)

@@ -48,9 +48,6 @@ CASES_PER_RUNG = 24 * SCALE
 def test_products_are_right_whenever_copies_and_products_complete(variant, asynchrony):
     @settings(
         max_examples=ceil(CASES[asynchrony] / len(variants_of(variant.kernel))),
-        derandomize=True,
-        deadline=None,
-        database=None,
         suppress_health_check=[HealthCheck.too_slow],
     )
     @given(cases(variant))

@@ -79,7 +79,7 @@ def rounded_to_tf32(element):
     return np.array([kept * 0x2000 | sign << 24], "<u4").view(np.uint8)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tiles())
 def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
     tensor_map, coordinates, shared_address = tile
@@ -99,7 +99,7 @@ def test_load_puts_every_element_in_its_place_and_nothing_else(tile):
     np.testing.assert_array_equal(shared, expected)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(tiles())
 def test_store_writes_every_piece_in_bounds_and_nothing_else(tile):
     tensor_map, coordinates, shared_address = tile
@@ -117,7 +117,7 @@ def test_store_writes_every_piece_in_bounds_and_nothing_else(tile):
     np.testing.assert_array_equal(arena, expected)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(tiles())
 def test_extent_is_the_first_and_the_last_byte_touched(tile):
     tensor_map, coordinates, _ = tile

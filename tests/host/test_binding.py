@@ -11,7 +11,7 @@ from tilewright.arrays import adopt
 from tilewright.planner.binding import bind, result_shape
 from tilewright.problem import EXCHANGED, MAX_BATCH_DIMS, OPERANDS
 
-SETTINGS = settings(max_examples=300, derandomize=True, deadline=None, database=None)
+SETTINGS = settings(max_examples=300)
 
 
 def binding_of(activation=None, multiplies=True, **arrays):

@@ -135,7 +135,7 @@ near = st.integers(1, MOST_ROWS - 48).flatmap(lambda m: st.lists(st.integers(m, 
 firsts = mostly(0, 8, 1)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(products(), several | near, firsts, st.sampled_from([H200, H200, A100]))
 def test_a_plan_of_a_family_equals_one_from_nothing(arguments, rows, last_first, gpu):
     backend = Loaded(gpu, host_in_place=True)

@@ -118,7 +118,7 @@ views = st.integers(0, 3).flatmap(
         st.integers(2000, 2020).map(lambda half: 2 * half),
     )
 )
-SETTINGS = settings(max_examples=500, derandomize=True, deadline=None, database=None)
+SETTINGS = settings(max_examples=500)
 
 
 @SETTINGS

@@ -103,7 +103,7 @@ def arguments_of(draw):
     return arguments, most
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_whatever_the_product_no_call_in_the_range_compiles_or_loads(backend, data):
     arguments, most = arguments_of(data.draw)

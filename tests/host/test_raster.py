@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.model.raster import TILE_ORDERS, blocked_tile, grouped_tile, hilbert_tile, row_major_tile
@@ -27,7 +27,6 @@ def test_every_schedule_is_tested():
 
 
 @pytest.mark.parametrize("name", ORDERS)
-@settings(deadline=None)
 @given(EXTENTS, EXTENTS)
 def test_every_tile_is_taken_once(name, tiles_m, tiles_n):
     everything = [(m, n) for m in range(tiles_m) for n in range(tiles_n)]
@@ -47,7 +46,6 @@ def test_hilberts_curve_goes_from_neighbor_to_neighbor(exponent):
     assert all(abs(m - next_m) + abs(n - next_n) == 1 for (m, n), (next_m, next_n) in pairwise(tiles))
 
 
-@settings(deadline=None)
 @given(st.integers(9, 16), st.integers(1, 16))
 def test_what_lies_outside_is_left_out_of_the_curve(tiles_m, tiles_n):
     inside = [(m, n) for m, n in order("hilbert", 16, 16) if m < tiles_m and n < tiles_n]

@@ -336,13 +336,9 @@ def parse_shape(text: str, option: str) -> tuple[int, int, int]:
     return m, n, k
 
 
-LEAST_CAPABILITY = 80
-"""The least compute capability, times ten, of a GPU that runs a kernel of ours."""
-
-
 def hardware_of(arch: str) -> "Hardware":
     """A GPU with this architecture: sm_90a, or sm_ and any sufficient capability that NVRTC supports."""
-    from tilewright.hardware import HOPPER, standing_for
+    from tilewright.hardware import HOPPER, LEAST_CAPABILITY, standing_for
     from tilewright.jit.compile import compilable
 
     targets = [f"sm_{capability}" for capability in compilable() if capability >= LEAST_CAPABILITY]

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +15,12 @@ from cuda.pathfinder import find_nvidia_binary_utility
 
 from tilewright.errors import UnavailableError
 from tilewright.jit.compile import CompiledKernel
+from tilewright.jit.machine_code import WORD_BYTES
 
 _PTX_COMMENT_OR_DIRECTIVE = re.compile(r"^\s*\..*$|//.*$|/\*[\s\S]*?\*/", re.MULTILINE)
 _PTX_OPCODE = re.compile(r"\s*(?:[\w$]+\s*:\s*)*(?:@!?[%\w$]+\s+)?([a-z][\w.:]*)(?=\s|\Z)")
 _SASS_OPCODE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z][\w.]*)", re.MULTILINE)
+_SASS_TEXT = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;", re.MULTILINE)
 _CHARACTERISTIC = (
     *("wgmma", "mma", "fma", "ldmatrix", "stmatrix", "cp", "mbarrier", "fence", "setmaxnreg", "barrier", "bar"),
     *("HGMMA", "WARPGROUP", "HMMA", "FFMA", "LDSM", "STSM", "UTMALDG", "UTMASTG", "LDGSTS", "SYNCS", "FENCE"),
@@ -59,6 +62,26 @@ def sass_listing(compiled: CompiledKernel, nvdisasm: Path | None = None, *, inli
             f"It must be as new as the NVRTC that wrote the cubin, {compiled.nvrtc_version}."
         )
     return done.stdout
+
+
+def instruction_names(words: Sequence[int], arch: str, nvdisasm: Path | None = None) -> list[str]:
+    """The instructions of an architecture by their machine words of 128 bits, in their order: `@P0 BRA 0x70`.
+
+    Branches are to addresses, counted from the first word.
+
+    Raises DisassemblerMissing as `sass_listing` does, and an UnavailableError if nvdisasm does not know one of them.
+    """
+    tool = nvdisasm or find_nvdisasm()
+    target = arch.replace("sm_", "SM")
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder, "words.bin")
+        code.write_bytes(b"".join(word.to_bytes(WORD_BYTES, "little") for word in words))
+        done = subprocess.run([str(tool), "--binary", target, str(code)], capture_output=True, text=True, check=False)
+    found = _SASS_TEXT.findall(done.stdout)
+    if done.returncode != 0 or len(found) != len(words):
+        said = done.stderr.strip().partition("\n")[0]
+        raise UnavailableError(f"{tool} does not know each of these {len(words)} instructions of {arch}: {said}")
+    return found
 
 
 def find_nvdisasm() -> Path:

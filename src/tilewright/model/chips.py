@@ -231,6 +231,11 @@ class Chip(NamedTuple):
         return max((each for each in found if sums or each.sums != "fp16"), key=self.flops)
 
     @property
+    def usual(self) -> str:
+        """The type that a product usually has: bf16, or fp16 before Ampere."""
+        return next(name for name in ("bf16", "fp16") if any(each.operands == name for each in self.rates))
+
+    @property
     def levels(self) -> tuple[Memory, ...]:
         """The levels of memory at the boost clock, from the registers on."""
         return self.levels_at(self.gpu.cuda_core_clock)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import statistics
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -9,12 +11,15 @@ from typer.testing import CliRunner
 from tilewright.bench import suites
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError
+from tilewright.explaining.language_model import EFFICIENCY
 from tilewright.model.chips import CHIPS, chip_named
 from tilewright.model.llm.architecture import FOLDER, architecture, named, shipped
 from tilewright.model.llm.memory import Memory, memory
 from tilewright.model.llm.products import attention, parameters, products, visited
 from tilewright.model.llm.time import amdahl, least_pass
+from tilewright.model.speed_of_light import of_product
 
+RESULTS = Path(__file__).parents[3] / "results"
 LLAMA = named("llama-2-7b")
 
 
@@ -246,29 +251,78 @@ def test_the_command_says_what_does_not_fit():
     assert "one H200 does not hold them, and 5 do: the times are those of one with enough memory" in many
 
 
+def pass_of(*words):
+    done = CliRunner().invoke(app, ["model", "llm", "llama-2-7b", "--json", *words])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_chip_has_a_predicted_time_of_a_layer_and_of_a_token(chip, phase):
+    """Layers and logits make up the pass; nothing is predicted below the speed of light."""
+    found = pass_of("--chip", chip, "--phase", phase)
+    predicted, least, attention = found["predicted"], found["least"], found["attention"]
+    layer = attention["predicted_seconds"] / 32
+    layer += sum(each["predicted_seconds"] for each in found["products"] if each["name"] != "logits")
+    assert predicted["layer_seconds"] == pytest.approx(layer)
+    assert predicted["seconds"] == pytest.approx(32 * layer + found["products"][-1]["predicted_seconds"])
+    assert predicted["token_seconds"] * found["tokens"] == pytest.approx(predicted["seconds"])
+    assert all(least[name] < predicted[name] for name in least)
+    assert all(each["least_seconds"] <= each["predicted_seconds"] for each in found["products"])
+    by = {each["predicted_by"] for each in found["products"]}
+    assert (by == {"roofline"}) == (chip in ("V100", "B200")) == bool(found["why_roofline"])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--chip", "B200"), "B200 multiplies bf16 best by tcgen05, but no kernel here uses it"),
-        (("--chip", "V100", "--dtype", "fp16"), "V100 is sm_70, and tilewright's kernels need sm_80"),
+        (("--chip", "V100"), "V100 is sm_70, and tilewright's kernels need sm_80"),
         (("--dtype", "tf32"), "no kernel that multiplies tf32; it has some for bf16, fp16, fp32, fp8, int8"),
-        (("--weight-bits", "4"), "--weight-bits gives them another"),
+        (("--weight-bits", "4"), "no kernel here reads weights of 4 bits and multiplies them in bf16"),
         (("--chip", "RTX-4090", "--dtype", "fp8"), "no kernel takes 2048x12288x4096 fp8_e4m3 nt -> bf16 on RTX-4090"),
     ],
 )
-def test_what_is_not_predicted_is_explained(words, said):
-    last = CliRunner().invoke(app, ["model", "llm", "llama-2-7b", *words]).stdout.splitlines()[-1]
-    assert last.startswith("nothing is predicted: ")
-    assert said in last
+def test_a_roofline_stands_in_and_says_why(words, said):
+    lines = CliRunner().invoke(app, ["model", "llm", "llama-2-7b", *words]).stdout.splitlines()
+    assert lines[-1].startswith("why no kernel: ")
+    assert said in lines[-1]
+    assert lines[-2].startswith("roofline, at 66% of the chip's arithmetic or 86% of the bandwidth: attention itself")
+    for each in pass_of(*words)["products"]:
+        assert each["predicted_seconds"] == pytest.approx(each["least_seconds"] / EFFICIENCY[each["bound"]])
+        assert each["predicted_by"] == "roofline"
+
+
+def test_the_roofline_s_efficiency_is_the_median_of_what_was_measured():
+    proof = json.loads((RESULTS / "proof.json").read_text())
+    reached = []
+    for each in proof["products"]:
+        light = of_product(CHIPS["H200"], each["m"], each["n"], each["k"], each["dtype"])
+        (ours,) = (known for known in each["contenders"] if known["contender"] == "tilewright")
+        if light.bound == "compute":
+            reached.append(light.seconds * 1e6 / ours["settled"]["time_us"])
+    assert len(reached) == 26
+    assert round(statistics.median(reached), 2) == EFFICIENCY["compute"]
+    best: dict[tuple[int, int, int], float] = {}
+    for m, n, k, layout, kernel, _, micros, _ in json.loads((RESULTS / "gemv_h200.json").read_text())["launches"]:
+        if layout == "nt" and kernel != "stream_read" and 2 * n * k > 30e6:
+            best[m, n, k] = min(micros, best.get((m, n, k), micros))
+    reached = [of_product(CHIPS["H200"], *shape, "bf16").seconds * 1e6 / micros for shape, micros in best.items()]
+    assert len(reached) == 40
+    assert round(statistics.median(reached), 2) == EFFICIENCY["memory"]
+
+
+def test_weights_of_the_bits_that_are_multiplied_are_those_of_a_kernel():
+    assert pass_of("--weight-bits", "16")["products"] == pass_of()["products"]
+    half, whole = (pass_of("--weight-bits", bits, "--phase", "decode")["predicted"] for bits in ("4", "8"))
+    assert half["seconds"] < 0.6 * whole["seconds"]
 
 
 @pytest.mark.parametrize("words", [("--dtype", "fp8"), ("--dtype", "fp8_e4m3"), ("--dtype", "int8", "--chip", "A100")])
 def test_bytes_are_predicted_to_be_quicker(words):
-    def pass_of(*words):
-        return json.loads(CliRunner().invoke(app, ["model", "llm", "llama-2-7b", "--json", *words]).stdout)
-
     bf16, smaller = pass_of(*words[2:]), pass_of(*words)
-    assert smaller["least_seconds"] < smaller["predicted_seconds"] < 0.7 * bf16["predicted_seconds"]
-    assert smaller["not_predicted"] is None
+    assert smaller["least"]["seconds"] < smaller["predicted"]["seconds"] < 0.7 * bf16["predicted"]["seconds"]
+    assert smaller["why_roofline"] == []
     qkv = smaller["products"][0]
     assert qkv["bytes"] == 12288 * 4096 + 2048 * 4096 + 2 * 2048 * 12288

@@ -152,7 +152,6 @@ def test_a_pair_that_is_none_is_refused():
         (("chains", 3, "--chains", 0), "--chains=0 must be an integer from 1"),
         (("sums", "--k", 10**9), "--k=1000000000 must be an integer from 1 to 65,536"),
         (("waves", 2**62, 1), "M=4611686018427387904 must be an integer from 1 to 9,007,199,254,740,992"),
-        (("control", "0x0", "--arch", "sm_80"), "--arch='sm_80' is for a kernel that is compiled: leave it out"),
         (("l1", "lane*4", "--sets", 2**62), "--sets=4611686018427387904 must be an integer from 1 to 2,048"),
         (("control", "-3"), "WORDS=-0x3 is no instruction: give 128 bits"),
         (("coalescing", "-lane*4"), "if -lane*4 is a value, write `-- '-lane*4'` at the end"),

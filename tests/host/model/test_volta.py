@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tilewright.checking.product import Product
 from tilewright.cli import app
+from tilewright.dtypes import fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
+from tilewright.jit import listing
+from tilewright.jit.cache import build
+from tilewright.jit.instructions import sass_instructions
+from tilewright.jit.listing import sass_listing
+from tilewright.kernels.registry import kernel_named
 from tilewright.model.chips import CHIPS
 from tilewright.model.volta import control, feeding, issue
 from tilewright.model.volta import tensor_core as core
@@ -111,12 +118,10 @@ def test_fields_are_where_they_are_said_to_be():
         assert control.control_of(0b111111 << 46 | 1 << 58 + operand).reuse == (operand,)
 
 
-def test_every_instruction_of_a_kernel_is_decoded():
-    """Loads count a barrier down; somebody waits for each barrier that is counted; nvdisasm is not needed."""
-    found = [
-        control.control_of(int(each["word"], 16))
-        for each in printed("control", "--kernel", "coalesced")["instructions"]
-    ]
+def test_every_instruction_of_a_kernel_is_decoded_and_named():
+    """Loads count a barrier down; somebody waits for each barrier that is counted; names are those of the listing."""
+    instructions = printed("control", "--kernel", "coalesced")["instructions"]
+    found = [control.control_of(int(each["word"], 16)) for each in instructions]
     assert len(found) > 100
     counted = {each.write_barrier for each in found} - {None}
     waited = {barrier for each in found for barrier in each.waits}
@@ -124,6 +129,34 @@ def test_every_instruction_of_a_kernel_is_decoded():
     assert counted <= waited
     assert any(each.reuse for each in found)
     assert {each.stall for each in found} <= set(range(16))
+    kernel = kernel_named("coalesced", "kernel")
+    problem = Product(4096, 4096, 4096, fp32, fp32, "nn").problem
+    assembled = kernel.assemble(kernel.best(problem, H200), problem, H200)
+    compiled = build(assembled.source, H200.arch)
+    shown = sass_instructions(sass_listing(compiled), compiled.name).instructions
+    names = [each["instruction"] for each in instructions]
+    branches = {number for number, each in enumerate(shown) if each.target}
+    assert branches
+    for number, (name, each) in enumerate(zip(names, shown, strict=True)):
+        assert each.opcode in name.split()
+        assert number in branches or name == each.text
+        assert (".reuse" in name) == bool(found[number].reuse)
+
+
+def test_words_are_named_if_they_are_whole(monkeypatch):
+    exit_word = "0x000fea0003800000000000000000794d"
+    whole, half = printed("control", exit_word, "0x004ea40000001000")["instructions"]
+    assert (whole["instruction"], half["instruction"]) == ("EXIT", None)
+    text = CliRunner().invoke(app, ["model", "control", "0x004ea40000001000"]).stdout
+    assert text.endswith("without names: the opcode is in the lower 64 bits: give all 128\n")
+    monkeypatch.setattr(listing, "find_nvdisasm", missing)
+    assert printed("control", exit_word)["instructions"][0]["instruction"] is None
+    text = CliRunner().invoke(app, ["model", "control", exit_word]).stdout
+    assert text.endswith("without names: not here\n")
+
+
+def missing():
+    raise listing.DisassemblerMissing("not here")
 
 
 def test_three_sources_in_one_bank_take_a_clock_more():
@@ -160,6 +193,8 @@ def test_the_command_answers_for_a_lane():
     [
         ((), "neither is given: give one of them"),
         (("0x1", "--kernel", "mma"), "both are given: give one of them"),
+        (("0x000fea000380000000000000000094d",), "does not know each of these 1 instructions of sm_90a"),
+        (("0x000fea0003800000000000000000794d", "--arch", "sm_1"), "instructions of sm_1"),
         (("zz",), "WORDS='zz' is not hexadecimal: write it as"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tilewright.cli.model.common import Chip
-from tilewright.cli.options import LEAST_CAPABILITY, FactorName, OwnLayoutOption
+from tilewright.cli.options import FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ class CutOptions:
 
         Raises an ArgumentValueError for an older one and another kernel.
         """
+        from tilewright.hardware import LEAST_CAPABILITY
+
         if gpu.capability >= LEAST_CAPABILITY:
             return gpu
         from tilewright.kernels.ladder.kernel import LadderKernel

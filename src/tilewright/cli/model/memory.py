@@ -1,5 +1,6 @@
 """The topics `coalescing`, `banks` and `swizzle`: what a warp's addresses cost in GMEM and in SMEM."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +16,45 @@ if TYPE_CHECKING:
 
     from tilewright.model.memory.swizzle import Swizzle
 
-Addresses = Annotated[
-    str,
-    typer.Argument(help="The address of each lane in bytes, as an expression of `lane`.", show_default=False),
-]
 Width = Annotated[int, typer.Option("--width", help="Bytes that each lane accesses: 1, 2, 4, 8 or 16.")]
-Lanes = Annotated[int, typer.Option("--lanes", help="Only so many lanes access, the first ones.")]
+
+
+@dataclass(frozen=True, slots=True)
+class WarpOptions:
+    """The addresses of a warp: an expression, or a list."""
+
+    expression: Annotated[
+        str | None,
+        typer.Argument(help="The address of each lane in bytes, as an expression of `lane`.", show_default=False),
+    ] = None
+    listed: Annotated[
+        str | None,
+        typer.Option(
+            "--addresses", help="The addresses instead, one for each lane, such as 0,4,-,128; - is none.",
+            show_default=False,
+        ),
+    ] = None  # fmt: skip
+    lanes: Annotated[
+        int | None,
+        typer.Option("--lanes", help="Only so many lanes access, the first ones.", show_default="all 32"),
+    ] = None
+
+    def addresses(self) -> "tuple[list[int | None], str]":
+        """The addresses, and how they were given; an ArgumentValueError says if they were not, or are none."""
+        from tilewright.model.memory.pattern import addresses_of
+
+        if (self.expression is None) == (self.listed is None):
+            given = "neither is given" if self.listed is None else "both are given"
+            raise ArgumentValueError(f"EXPRESSION and --addresses are two ways to ask, and {given}: give one of them")
+        if self.expression is not None:
+            found = addresses_of(self.expression, 32 if self.lanes is None else self.lanes).tolist()
+            return [None if each < 0 else each for each in found], self.expression
+        parts = [part.strip() for part in str(self.listed).split(",")]
+        if not all(part == "-" or (part.isdecimal() and len(part) < 16) for part in parts):
+            raise ArgumentValueError(f"--addresses={self.listed!r} is no list: write numbers and -, such as 0,4,-,128")
+        if self.lanes is not None:
+            raise ArgumentValueError(f"--lanes={self.lanes} is for an expression: leave it out, the list has its lanes")
+        return [None if part == "-" else int(part) for part in parts], ",".join(parts)
 
 
 class AccessName(StrEnum):
@@ -33,22 +67,23 @@ class AccessName(StrEnum):
 
 
 @command
-def coalescing(output: PictureOptions, addresses: Addresses, width: Width = 4, lanes: Lanes = 32) -> None:
+def coalescing(output: PictureOptions, options: WarpOptions, width: Width = 4) -> None:
     """The sectors and lines of GMEM that one access of a warp touches.
 
-    An expression has whole numbers, `lane`, + - * // % & | ^ << >>, comparisons, and `X if CONDITION else None`, where
-    None means that a lane does not access.
+    The addresses are an expression, or a list of --addresses. An expression has whole numbers, `lane`,
+    + - * // % & | ^ << >>, comparisons, and `X if CONDITION else None`, where None means that a lane does not access.
 
     \b
     Examples:
       tilewright model coalescing "lane*4"
       tilewright model coalescing "lane*8192" --plot columns.svg
       tilewright model coalescing "lane%4*16+lane//4*4096" --width 16 --json
+      tilewright model coalescing --addresses 0,4,8,128,-,60
     """
+    from tilewright.model.memory.banks import warp_addresses
     from tilewright.model.memory.coalescing import coalescing as coalescing_of
-    from tilewright.model.memory.pattern import addresses_of
 
-    places = addresses_of(addresses, lanes)
+    places, addresses = options.addresses()
     found = coalescing_of(places, width)
     title = f"{found.lanes} lanes access {width} bytes each at {addresses}"
 
@@ -62,7 +97,7 @@ def coalescing(output: PictureOptions, addresses: Addresses, width: Width = 4, l
     def draw() -> "Figure":
         from tilewright.plots.memory import sectors_of_lines
 
-        return sectors_of_lines(places, width, found, title)
+        return sectors_of_lines(warp_addresses(places, width), width, found, title)
 
     output.show({"addresses": addresses, "width": width, **found.as_dict()}, show, draw)
 
@@ -70,7 +105,7 @@ def coalescing(output: PictureOptions, addresses: Addresses, width: Width = 4, l
 @command
 def banks(
     output: PictureOptions,
-    addresses: Addresses,
+    options: WarpOptions,
     width: Annotated[
         int | None,
         typer.Option(
@@ -78,28 +113,27 @@ def banks(
         ),
     ] = None,
     access: Annotated[AccessName, typer.Option("--access", help="What the warp does.")] = AccessName.ld,
-    lanes: Lanes = 32,
 ) -> None:
     """The passes over SMEM's banks that one access of a warp takes: phases, conflicts and multicast.
 
-    An expression is one as for `coalescing`, and may call swizzle128(X), swizzle64(X) and swizzle32(X).
+    The addresses are those of `coalescing`; an expression may call swizzle128(X), swizzle64(X) and swizzle32(X).
 
     \b
     Examples:
       tilewright model banks "lane*128"
       tilewright model banks "lane*132"
-      tilewright model banks "4 if lane < 2 else 8" --lanes 5 --json
+      tilewright model banks --addresses 4,4,8,8,8 --json
       tilewright model banks "lane%8*128+lane//8*16" --access ldmatrix --plot conflict.svg
       tilewright model banks "swizzle128(lane%8*128+lane//8*16)" --access ldmatrix
     """
     from tilewright.model.memory.banks import bank_use
-    from tilewright.model.memory.pattern import addresses_of
 
     matrices = access in (AccessName.ldmatrix, AccessName.stmatrix)
     nbytes = (16 if matrices else 4) if width is None else width
     if matrices and nbytes != 16:
         raise ArgumentValueError(f"--width={nbytes} does not fit --access {access.value}: leave it out, rows have 16")
-    use = bank_use(addresses_of(addresses, lanes), nbytes, "ld" if access == AccessName.ld else "st")
+    places, addresses = options.addresses()
+    use = bank_use(places, nbytes, "ld" if access == AccessName.ld else "st")
     title = f"{access.value} of {nbytes} bytes a lane at {addresses}"
 
     def show() -> None:

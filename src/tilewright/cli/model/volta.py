@@ -105,44 +105,39 @@ def control(
     kernel: Annotated[
         str | None, typer.Option("--kernel", help="The instructions of a kernel instead.", show_default=False)
     ] = None,
-    arch: Annotated[
-        str | None,
-        typer.Option("--arch", help="The architecture to compile the kernel for.", show_default="sm_90a"),
-    ] = None,
+    arch: Annotated[str, typer.Option("--arch", help="The architecture of the instructions.")] = "sm_90a",
     as_json: Json = False,
 ) -> None:
-    """What the bits of an instruction tell the scheduler: clocks to wait, barriers, reuse of operands.
+    """What the bits of each instruction tell the scheduler: clocks to wait, barriers, reuse of operands.
 
     In the text, B has the barriers that it waits for, R and W those that it counts down, Y that another warp is
-    preferred, and S the clocks until the next instruction.
+    preferred, and S the clocks until the next instruction. Instructions have names if all 128 bits are there, and
+    nvdisasm is.
 
     \b
     Examples:
-      tilewright model control 0x000fea0003800000
-      tilewright model control 0x0002a6000c1e1900 0x004ea40000001000 --json
+      tilewright model control 0x004ea40000001000
+      tilewright model control 0x000fea0003800000000000000000794d
       tilewright model control --kernel coalesced
       tilewright model control --kernel simt --arch sm_80 --json
     """
     if (words is None) == (kernel is None):
         given = "both are given" if words else "neither is given"
         raise ArgumentValueError(f"WORDS and --kernel are two ways to ask, and {given}: give one of them")
-    if words is not None and arch is not None:
-        raise ArgumentValueError(f"--arch={arch!r} is for a kernel that is compiled: leave it out, or use --kernel")
     from tilewright.model.volta.control import control_of
 
-    found = (
-        [_number(word) for word in words]
-        if words is not None
-        else _of_kernel(str(kernel), "sm_90a" if arch is None else arch)
-    )
+    found = [_number(word) for word in words] if words is not None else _of_kernel(str(kernel), arch)
     controls = [control_of(word) for word in found]
+    names, unnamed = _names(found, arch)
     if as_json:
-        named = zip(found, controls, strict=True)
-        print_json({"instructions": [{"word": f"{word:#x}", **each.as_dict()} for word, each in named]})
+        each = zip(found, names, controls, strict=True)
+        print_json({"instructions": [
+            {"word": f"{word:#x}", "instruction": name, **control.as_dict()} for word, name, control in each
+        ]})  # fmt: skip
         return
     if words is not None and len(controls) == 1:
         (one,) = controls
-        table(str(one), {
+        table(str(one) if names[0] is None else f"{names[0]}  {one}", {
             "clocks until the next instruction": one.stall,
             "prefers another warp then": "yes" if one.yields else "no",
             "counts down when the result is written": _barrier(one.write_barrier),
@@ -150,12 +145,31 @@ def control(
             "waits for barriers": ", ".join(map(str, one.waits)) or "none",
             "operands kept for the next": ", ".join(map(str, one.reuse)) or "none",
         })  # fmt: skip
-        return
-    numbered = enumerate(zip(found, controls, strict=True))
-    rows = [(f"{16 * at:04x}", _halves(word), str(each)) for at, (word, each) in numbered]
-    columns(rows[:SHOWN], gap=2)
-    if len(rows) > SHOWN:
-        console().print(f"and {len(rows) - SHOWN} more")
+    else:
+        numbered = enumerate(zip(found, names, controls, strict=True))
+        rows = [(f"{16 * at:04x}  {name or ''}", str(each), _halves(word)) for at, (word, name, each) in numbered]
+        columns(rows[:SHOWN], gap=2)
+        if len(rows) > SHOWN:
+            console().print(f"and {len(rows) - SHOWN} more")
+    if unnamed:
+        console().print(f"without names: {unnamed}", markup=False)
+
+
+def _names(words: list[int], arch: str) -> tuple[list[str | None], str]:
+    """The instruction of each word, None for one that lacks its lower bits; and why there are no names at all.
+
+    Raises an UnavailableError if nvdisasm does not know one of them.
+    """
+    from tilewright.jit.listing import DisassemblerMissing, instruction_names
+
+    whole = [word for word in words if word >> 64]
+    if not whole:
+        return [None] * len(words), "the opcode is in the lower 64 bits: give all 128"
+    try:
+        named = iter(instruction_names(whole, arch))
+    except DisassemblerMissing as missing:
+        return [None] * len(words), str(missing)
+    return [next(named) if word >> 64 else None for word in words], ""
 
 
 def _halves(word: int) -> str:

@@ -38,7 +38,7 @@ SETS = {
     "TO_WHOLE": "rni rzi rmi rpi",
     "ORDERED": "eq ne lt le gt ge lo ls hi hs",
     "COMPARE": "eq ne lt le gt ge equ neu ltu leu gtu geu num nan",
-    "SET": "u16 s16 u32 s32 f32 f16 f16x2 bf16 bf16x2",
+    "SET": "u32 s32 f32 f16 bf16",
     "LOGIC": "and or xor",
     "SPACE": "global const shared local param shared::cta shared::cluster param::entry",
     "SHARED": "shared shared::cta shared::cluster",
@@ -103,8 +103,16 @@ setp            : COMPARE [ftz] FLOAT|HALF                          : pred|pred 
 setp            : COMPARE LOGIC [ftz] FLOAT|HALF                    : pred|pred T T pred
 set             : ORDERED SET BITS|INT                              : D T T
 set             : ORDERED LOGIC SET BITS|INT                        : D T T pred
-set             : COMPARE [ftz] SET FLOAT|HALF                      : D T T
-set             : COMPARE LOGIC [ftz] SET FLOAT|HALF                : D T T pred
+set             : COMPARE [ftz] SET FLOAT                           : D T T
+set             : COMPARE LOGIC [ftz] SET FLOAT                     : D T T pred
+set             : COMPARE [ftz] SMALL|f16|bf16 f16                  : D T T
+set             : COMPARE LOGIC [ftz] SMALL|f16|bf16 f16            : D T T pred
+set             : COMPARE SMALL|bf16 bf16                           : D T T
+set             : COMPARE LOGIC SMALL|bf16 bf16                     : D T T pred
+set             : COMPARE [ftz] u32|s32|f16x2 f16x2                 : D T T
+set             : COMPARE LOGIC [ftz] u32|s32|f16x2 f16x2           : D T T pred
+set             : COMPARE u32|s32|bf16x2 bf16x2                     : D T T
+set             : COMPARE LOGIC u32|s32|bf16x2 bf16x2               : D T T pred
 selp            : ANY|HALF                                          : T T T pred
 slct            : [ftz] ANY s32|f32                                 : D D D T
 testp           : finite|infinite|number|notanumber|normal|subnormal FLOAT : pred T

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from tilewright.errors import ArgumentValueError
 from tilewright.model.chips import BYTES, Chip
@@ -26,6 +27,18 @@ class Work:
         return self.light.seconds * self.layers
 
 
+class Times(NamedTuple):
+    """Seconds of a layer on the average, of the whole pass, and of each of its tokens."""
+
+    layer: float
+    whole: float
+    token: float
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON."""
+        return {"layer_seconds": self.layer, "seconds": self.whole, "token_seconds": self.token}
+
+
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One pass through a model: the work of its products and of attention."""
@@ -43,6 +56,21 @@ class Pass:
     def seconds(self) -> float:
         """The least time of the pass, one thing after the other."""
         return sum(each.seconds for each in self.work)
+
+    @property
+    def layers(self) -> int:
+        """Of the model: those that have attention's products."""
+        return max(each.layers for each in self.gemms)
+
+    def times(self, seconds: Sequence[float] | None = None) -> Times:
+        """The Times of the pass; seconds: of each `work` in one layer, if they are others than the least.
+
+        The last product, that of logits, counts for the pass and for no layer.
+        """
+        each = [work.light.seconds for work in self.work] if seconds is None else seconds
+        whole = sum(work.layers * time for work, time in zip(self.work, each, strict=True))
+        logits = each[len(self.gemms) - 1]
+        return Times((whole - logits) / self.layers, whole, whole / self.tokens)
 
     @property
     def gemm_share(self) -> float:

@@ -6,6 +6,7 @@ take turns (a bank conflict). Sources: CUDA C++ Programming Guide, "Shared Memor
 what 8- and 16-byte accesses do was compared with an H200's counters.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -13,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import natural
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 BANK_BYTES = 4
+MOST_BYTES = 1 << 48
+"""Addresses lie below: more than the memory of any GPU."""
 BANKS = 32
 _ROW_BYTES = BANKS * BANK_BYTES
 _FEW = 64
@@ -94,12 +98,9 @@ class BankUse:
         }  # fmt: skip
 
 
-def bank_use(addresses: Indices, width: int = 4, access: Access = "ld") -> BankUse:
-    """What one access of `width` bytes at the 32 addresses of a warp takes; -1 stands for a lane without one.
-
-    Raises an ArgumentValueError for a width that no instruction has, and for addresses that are no multiples of it.
-    """
-    require_access(addresses, width)
+def bank_use(addresses: Sequence[int | None] | Indices, width: int = 4, access: Access = "ld") -> BankUse:
+    """What one access of `width` bytes by a warp takes; addresses and errors are those of `warp_addresses`."""
+    addresses = warp_addresses(addresses, width)
     loads = access == "ld"
     row = addresses[None]
     wavefronts, ideal = shared_wavefronts(row, width, loads)
@@ -111,17 +112,34 @@ def bank_use(addresses: Indices, width: int = 4, access: Access = "ld") -> BankU
     return BankUse(wavefronts, ideal, tuple(phase for phase in phases if phase.lanes))
 
 
-def require_access(addresses: Indices, width: int) -> None:
-    """Raise an ArgumentValueError unless lanes can access `width` bytes at these addresses, -1 for none."""
+def warp_addresses(addresses: Sequence[int | None] | Indices, width: int) -> Indices:
+    """The addresses in bytes of the 32 lanes of a warp that accesses `width` bytes, -1 for a lane without one.
+
+    addresses: of the first lanes, up to 32 of them; None and -1 stand for no access, and so does the end of the list.
+    Raises an ArgumentValueError for a width that no instruction has, for addresses that are no multiples of it from 0
+    on, and for none or too many of them.
+    """
     if width not in WIDTHS:
         raise ArgumentValueError(f"width={width} is no width of an access: use {', '.join(map(str, WIDTHS))} bytes")
-    wrong = np.flatnonzero((addresses < -1) | (addresses >= 0) & (addresses % width != 0))
+    if not 1 <= len(addresses) <= BANKS:
+        raise ArgumentValueError(f"addresses of {len(addresses)} lanes are those of no warp: give 1 to {BANKS}")
+    found = np.full(BANKS, -1, np.int64)
+    found[: len(addresses)] = (
+        addresses
+        if isinstance(addresses, np.ndarray)
+        else [
+            -1 if each in (None, -1) else natural(f"addresses[{lane}]", each, 0, MOST_BYTES)
+            for lane, each in enumerate(addresses)
+        ]
+    )
+    wrong = np.flatnonzero((found < -1) | (found >= 0) & (found % width != 0))
     if wrong.size:
         lane = int(wrong[0])
         raise ArgumentValueError(
-            f"lane {lane} accesses {width} bytes at {int(addresses[lane])}: give multiples of {width} from 0 on, as "
+            f"lane {lane} accesses {width} bytes at {int(found[lane])}: give multiples of {width} from 0 on, as "
             "the hardware requires"
         )
+    return found
 
 
 def _phase(addresses: Indices, width: int, lanes: range) -> Phase:

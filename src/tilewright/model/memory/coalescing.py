@@ -6,13 +6,14 @@ C++ Best Practices Guide, "Coalesced Access to Global Memory"; the emulator coun
 were compared with an H200's counters.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewright.hardware import SECTOR_BYTES
-from tilewright.model.memory.banks import Indices, require_access
+from tilewright.model.memory.banks import Indices, warp_addresses
 
 LINE_BYTES = 128
 """A line of L1 and of L2: what one tag stands for."""
@@ -62,13 +63,10 @@ class Coalescing:
         }
 
 
-def coalescing(addresses: Indices, width: int = 4) -> Coalescing:
-    """What one access of `width` bytes at a warp's addresses asks of GMEM; -1 stands for a lane without one.
-
-    Raises an ArgumentValueError for a width that no instruction has, and for addresses that are no multiples of it.
-    """
-    require_access(addresses, width)
-    used = addresses[addresses >= 0]
+def coalescing(addresses: Sequence[int | None] | Indices, width: int = 4) -> Coalescing:
+    """What one access of `width` bytes by a warp asks of GMEM; addresses and errors are those of `warp_addresses`."""
+    places = warp_addresses(addresses, width)
+    used = places[places >= 0]
     sectors = np.unique(used // SECTOR_BYTES)  # no access of up to 16 aligned bytes touches two
     useful = np.unique(used).size * width
     ideal = -(-useful // SECTOR_BYTES)

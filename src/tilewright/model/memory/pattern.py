@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.memory.banks import Indices
+from tilewright.model.memory.banks import MOST_BYTES, Indices
 from tilewright.model.memory.swizzle import SWIZZLES
 from tilewright.model.occupancy import WARP
 
 MOST_CHARACTERS = 300
 """So that what is nested stays far from Python's limit."""
-MOST_BYTES = 1 << 48
-"""Addresses lie below, and so does every value on the way: more than the memory of any GPU."""
 
 OPERATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -28,7 +28,7 @@ def test_sectors_and_lines(expression, width, sectors, lines, efficiency):
     assert found.as_dict()["moved_bytes"] == 32 * sectors
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from([1, 2, 4, 8, 16]), st.lists(st.integers(-1, 300), min_size=32, max_size=32))
 def test_the_emulator_counts_the_same_sectors(width, places):
     addresses = np.array([width * place if place >= 0 else -1 for place in places], np.int64)

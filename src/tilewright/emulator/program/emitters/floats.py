@@ -208,11 +208,13 @@ def _compare(relation: str, values: list[str], floating: bool) -> str:
 
 @emits("set")
 def _set_value(w: BlockWriter, i: Instruction) -> None:
-    kind = i.modifiers[-2]
-    part = HALVES.get(kind, kind)
+    """All bits or a 1.0; of pairs, in each half, also where the result is an integer of 32 bits."""
+    kind, comparisons = i.modifiers[-2], _comparisons(w, i)
+    half = "u16" if len(comparisons) == 2 else kind
+    part = HALVES.get(kind, half)
     yes, no = w.constant(_ONES[part], unsigned(DTYPES[part])), w.constant(0, unsigned(DTYPES[part]))
-    chosen = [f"np.where({_combined(w, i, f'({comparison})')}, {yes}, {no})" for comparison in _comparisons(w, i)]
-    expression = f"pack_halves({', '.join(chosen)})" if kind.endswith("x2") else chosen[0]
+    chosen = [f"np.where({_combined(w, i, f'({comparison})')}, {yes}, {no})" for comparison in comparisons]
+    expression = f"pack_halves({', '.join(chosen)})" if len(chosen) == 2 else chosen[0]
     w.assign(i.operands[0], expression, unsigned(DTYPES[kind]))
 
 
