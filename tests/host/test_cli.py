@@ -89,7 +89,7 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
         ),
         (("check", "sim"), ["KERNEL='sim' does not exist: did you mean simt", "? Use all,", "FILE.cu", "one of"]),
         (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
-        (("check", "kernel.ptx", 8, 8, 8), ["M is 8", "--arg"]),
+        (("check", "kernel.ptx", 8, 8, 8), ["M, N, K are for a product", "--arg"]),
         (("check", "mma", "--grid", 4, "--shared-bytes", 64), ["--grid, --shared-bytes", "'mma'", ".ptx"]),
     ],
 )
