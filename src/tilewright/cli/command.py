@@ -98,10 +98,10 @@ def as_typed(option: inspect.Parameter) -> dict[str, str]:
     return dict.fromkeys(names, flag)
 
 
-def refuse(options: Any, purpose: str) -> None:
+def refuse(options: Any, purpose: str, remedy: str) -> None:
     """Raise an ArgumentValueError if a dataclass of options has one that is not as by default.
 
-    purpose: what the options are for, why not here, and the remedy.
+    purpose: what the options are for, and why not here.
     """
     given = []
     for option in _options_of(type(options)):
@@ -109,7 +109,7 @@ def refuse(options: Any, purpose: str) -> None:
             flag = as_typed(option)[option.name]
             given.append(flag.replace("--", "--no-") if value is False else flag)
     if given:
-        raise ArgumentValueError(f"{', '.join(given)} {'are' if len(given) > 1 else 'is'} for {purpose}")
+        raise ArgumentValueError(f"{', '.join(given)} {'are' if len(given) > 1 else 'is'} for {purpose}: {remedy}")
 
 
 class Ended(Exception):

@@ -112,13 +112,15 @@ def check(
         if is_file := bool(set("./") & set(kernel)):
             refuse(
                 product,
-                "a product of tilewright's kernels, and a kernel of a file has none: describe its arguments with --arg",
+                "a product of tilewright's kernels, and a kernel of a file has none",
+                "describe its arguments with --arg",
             )
             found = _check_file(kernel, launch, orders, seed, tensor_cores.value)
         else:
             refuse(
                 launch,
-                f"the launch of a file's kernel, and {kernel!r} is no file: name FILE.ptx, FILE.cu or FILE.py:NAME",
+                f"the launch of a file's kernel, and {kernel!r} is no file",
+                "name FILE.ptx, FILE.cu or FILE.py:NAME",
             )
             found = _check_kernels(kernel, product, orders, seed, tensor_cores.value)
         for result in found:

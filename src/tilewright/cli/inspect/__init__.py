@@ -151,12 +151,12 @@ def inspect(
 
     hardware = hardware_of(arch)
     if set("./") & set(kernel):
-        refuse(product, "a product, and a kernel of a file has none: leave such options out")
+        refuse(product, "a product, and a kernel of a file has none", "leave such options out")
         found, title = file.inspected(kernel, hardware.arch)
         text = Path(kernel).read_text(encoding="utf-8")
         about: dict[str, Any] = {"kernel": title, "entry": found.compiled.name, "file": kernel}
     else:
-        refuse(file, f"a kernel of a file, and {kernel!r} is none: name FILE.cu")
+        refuse(file, f"a kernel of a file, and {kernel!r} is none", "name FILE.cu")
         found, text, about = _of_ours(product, kernel, hardware)
     listings = {}
     if source:
