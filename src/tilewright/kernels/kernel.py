@@ -181,7 +181,7 @@ class Kernel(ABC):
         """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
         return config
 
-    def launch_options(self, config: Any) -> dict[str, int]:
+    def launch_options(self, config: Any) -> Mapping[str, Any]:
         """The fields of a Config that are arguments of a launch, as KernelArguments takes them."""
         return {}
 
@@ -289,6 +289,25 @@ class Kernel(ABC):
         maps = self.tensor_maps(constants, problem)
         arguments = KernelArguments(maps, problem, **self.launch_options(config))
         return Launch(source, shape, arguments, constants, exchanged=problem is not asked)
+
+    def resized(self, config: Any, rows: int, hardware: Hardware, like: Launch) -> Launch:
+        """The launch with a Config for another number of rows, of a problem that has the same features.
+
+        like: one with this Config. Both have two rows or more. Raises a ConfigError as `assemble` does; limits of fewer
+        rows are those of more.
+        """
+        arguments = like.arguments
+        assert isinstance(arguments, KernelArguments)
+        problem = arguments.problem
+        if like.exchanged:
+            before, problem = problem.n, problem._replace(n=rows)
+        else:
+            before, problem = problem.m, problem._replace(m=rows)
+        if rows > before:
+            shape = self._check_limits(config, like.constants, problem, hardware)
+        else:
+            shape = self.launch_shape(like.constants, problem, hardware)
+        return Launch(like.source, shape, arguments.resized(problem), like.constants, like.exchanged)
 
     def _written(self, config: Any, problem: Problem) -> tuple[Constants, TranslationUnit]:
         """The Constants of a Config for a problem as it is solved, and their translation unit."""
