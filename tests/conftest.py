@@ -2,9 +2,9 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from support import verification
@@ -28,12 +28,19 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # The same examples each time, so that a change is what fails; `make test-all` draws new ones.
+    if find_spec("hypothesis"):  # the site's environment has none
+        draw_the_same_examples()
+    if config.getoption("--require-gpu") and not gpu_count():
+        raise pytest.UsageError("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
+
+
+def draw_the_same_examples():
+    """Each time, so that a change is what fails; `make test-all` draws new ones."""
+    import hypothesis
+
     drawn = os.environ.get("TILEWRIGHT_TESTS") == "all"
     hypothesis.settings.register_profile("tilewright", deadline=None, derandomize=not drawn)
     hypothesis.settings.load_profile("tilewright")
-    if config.getoption("--require-gpu") and not gpu_count():
-        raise pytest.UsageError("--require-gpu was given and no GPU is usable: see `tilewright doctor`")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -73,8 +73,8 @@ class WgmmaKernel(Kernel):
             "wgmma multiplies 8, 16, 24, 32, 48, ... 256 columns of int8",
         ),
         (
-            "scaled_columns != 128 or stacked or tile_n <= 144 or tile_n == 160",
-            "a tile's columns have two scales at most, each for 128 columns: make tile_n 160 or at most 144",
+            "scaled_columns != 128 or stacked or tile_n <= 128 + (tile_n & -tile_n)",
+            "a tile's columns have two scales at most, each for 128 columns: make tile_n 192, 160 or at most 144",
         ),
         (
             "scaled_columns != 128 or not stacked or 256 % tile_n == 0",
