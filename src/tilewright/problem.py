@@ -334,8 +334,8 @@ class Problem(NamedTuple):
 
     def with_rows(self, rows: int, *, exchanged: bool = False) -> "Problem":
         """The same problem with another m; exchanged: with another n, since it is the transposed one."""
-        m, n, *others = self
-        return Problem(m, rows, *others) if exchanged else Problem(rows, n, *others)
+        extents = (self.m, rows) if exchanged else (rows, self.n)
+        return Problem._make((*extents, *self[2:]))  # half the time of _replace
 
     @property
     def columns(self) -> int:
