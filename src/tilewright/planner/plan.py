@@ -36,8 +36,8 @@ class Plan:
     """A Problem bound to a kernel, its Config and a backend. Call it with arrays like those it was made for.
 
     `alpha` and `beta` are those it was planned with, and the defaults of its calls; `beta` is None without c. `reason`
-    explains the choice of the kernel in a sentence; `kernel`, `config` and `compiled` are None if out has no elements,
-    since nothing runs.
+    explains the choice of the kernel in a sentence; `compiled` has PTX, and on a GPU machine code; `kernel`, `config`
+    and `compiled` are None if out has no elements, since nothing runs.
     """
 
     def __init__(
