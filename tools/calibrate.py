@@ -1,7 +1,8 @@
 """Compare the times that model/cost.py predicts with measured ones, and fit its Costs to them.
 
-A record is one like results/calibration_h200.json, what tools/sweep.py writes, or what `tilewright bench --configs all
---protocol burst` writes. The model picks one of the Configs that were measured of a product.
+A record is one like results/calibration_h200.json or ping_pong_h200.json, what tools/sweep.py writes, or what
+`tilewright bench --configs all --protocol burst` writes. The model picks one of the Configs that were measured of a
+product.
 
 examples:
   python tools/calibrate.py                               how good the Costs are, on the record that they were fitted to
@@ -24,17 +25,19 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.dtypes import DType, bf16  # noqa: E402
+from tilewright.checking.product import Product  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered  # noqa: E402
+from tilewright.kernels.wgmma_operands import operands_of, promotion, row_bytes, scattered  # noqa: E402
 from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
+from tilewright.measure.elements import Elements  # noqa: E402
 from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402
+from tilewright.operand import contiguous_strides  # noqa: E402
 from tilewright.planner.copies import copied  # noqa: E402
-from tilewright.problem import Matrix, Problem  # noqa: E402
+from tilewright.problem import Problem  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -49,19 +52,35 @@ HELD = ("clock", "multiply")
 """What is a fact of the GPU, as far as times go."""
 
 Launch = tuple[WgmmaConfig, float]
-Shape = tuple[int, int, int, int, str]
-"""m, n, k, the number of products in a batch, and the layout."""
+
+
+class Shape(NamedTuple):
+    """A product, or a batch of them, with its layout and the text of its Elements; fused: what its epilogue does."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    layout: str = "nt"
+    elements: str = "bf16"
+    fused: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.layout} {self.m}x{self.n}x{self.k}"
+        text += "" if self.elements == "bf16" else f" {self.elements}"
+        text += f" {self.fused}" if self.fused else ""
+        return text if self.batch == 1 else f"{self.batch} of {text}"
 
 
 class Measured(NamedTuple):
     """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured.
 
-    row_bytes: as `tilewright.model.cost.times` takes it.
+    solved: the problem with copies of operands, if it takes them.
     """
 
     hardware: Hardware
     shape: Shape
-    row_bytes: int
+    solved: Problem
     tiles: Tiles
     us: Array
     cublas: float
@@ -75,9 +94,7 @@ class Share(NamedTuple):
     shape: Shape
 
     def __str__(self) -> str:
-        m, n, k, batch, layout = self.shape
-        product = f"{layout} {m}x{n}x{k}" if batch == 1 else f"{batch} of {layout} {m}x{n}x{k}"
-        return f"{self.mean:.4f}, at least {self.least:.3f} (at {product})"
+        return f"{self.mean:.4f}, at least {self.least:.3f} (at {self.shape})"
 
 
 class Quality(NamedTuple):
@@ -123,37 +140,30 @@ def load(path: Path) -> list[Measured]:
     """The products of a record; an ArgumentValueError if it is none, or of a GPU that hardware.py does not know."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        read = _of_bench if "products" in record else _of_sweep if "launches" in record else _of_runs
+        read = _of_bench if "products" in record else of_runs
         launches = list(read(record))
         hardware = recognize(record["gpu"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArgumentValueError(f"{path} is no record of measured Configs ({error!r}): see --help for two") from error
     if hardware is None or hardware.arch != "sm_90a" or not launches:
-        about = f"{len(launches)} products with Configs of wgmma and cuBLAS, on {record['gpu']}"
+        about = f"{len(launches)} products with Configs of wgmma, on {record['gpu']}"
         raise ArgumentValueError(f"{path} has {about}: measure with bench --configs all on a Hopper GPU of hardware.py")
     return [_measured(hardware, *each) for each in launches]
 
 
-def _of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
-    names = record["columns"]["launches"][3:-1]
-    for run in record["runs"]:
+def of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
+    """The products of a record whose first columns are a Shape's: their launches, and cuBLAS's time or NaN."""
+    columns = record["columns"]
+    at = sum(name in Shape._fields for name in columns["launches"])  # where the fields of Configs begin
+    of_shape, of_config = columns["launches"][:at], columns["launches"][at:-1]
+    for run in record.get("runs", [record]):
         products: dict[Shape, list[Launch]] = {}
-        for m, n, k, *fields, us in run["launches"]:
-            products.setdefault((m, n, k, 1, "nt"), []).append((_config(names, fields), us))
-        for m, n, k, us in run["cublas"]:
-            yield (m, n, k, 1, "nt"), products[m, n, k, 1, "nt"], us
-
-
-def _of_sweep(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
-    names = record["columns"]["launches"][5:-1]
-    products: dict[Shape, list[Launch]] = {}
-    for m, n, k, batch, layout, *fields, us in record["launches"]:
-        products.setdefault((m, n, k, batch, layout), []).append((_config(names, fields), us))
-    return ((shape, launches, nan) for shape, launches in products.items())
-
-
-def _config(names: list[str], fields: list[Any]) -> WgmmaConfig:
-    return WgmmaConfig(**dict(zip(names, fields, strict=True)))
+        for *fields, us in run["launches"]:
+            config = WgmmaConfig(**dict(zip(of_config, fields[at:], strict=True)))
+            products.setdefault(Shape(**dict(zip(of_shape, fields[:at], strict=True))), []).append((config, us))
+        library = {Shape(*fields): us for *fields, us in run.get("cublas", ())}
+        for shape, launches in products.items():
+            yield shape, launches, library.get(shape, nan)
 
 
 def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
@@ -161,8 +171,9 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
         timed = [(entry, entry["burst"]["time_us"]) for entry in product["contenders"] if entry.get("burst")]
         launches = [(WgmmaConfig(**entry["config"]), us) for entry, us in timed if entry.get("kernel") == "wgmma"]
         cublas = [us for entry, us in timed if entry["contender"] == "cublas"]
-        if launches and cublas:
-            yield (product["m"], product["n"], product["k"], 1, product["layout"]), launches, cublas[0]
+        if launches:
+            shape = Shape(product["m"], product["n"], product["k"], 1, product["layout"], product["dtype"])
+            yield shape, launches, next(iter(cublas), nan)
 
 
 def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
@@ -170,32 +181,30 @@ def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: 
     assert taken is not None
     problem = taken.problem
     configs = [config for config, _ in launches]
-    tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem))
-    return Measured(hardware, shape, row_bytes(problem), tiles, np.array([us for _, us in launches]), cublas)
+    tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem), promotion(problem))
+    return Measured(hardware, shape, problem, tiles, np.array([us for _, us in launches]), cublas)
 
 
-def posed(shape: Shape, dtype: DType = bf16) -> Problem:
+def posed(shape: Shape) -> Problem:
     """The product, of packed operands and an out whose rows are contiguous."""
-    m, n, k, count, layout = shape
-    batch = (count,) if count > 1 else ()
-    a, b = (
-        _packed(rows, columns, stored, bool(batch), dtype)
-        for rows, columns, stored in zip((m, k), (k, n), layout, strict=True)
-    )
-    return Problem(m, n, k, a, b, _packed(m, n, "n", bool(batch), dtype), batch)
-
-
-def _packed(rows: int, columns: int, stored: str, batched: bool, dtype: DType) -> Matrix:
-    """A matrix, stored transposed if `stored` is t."""
-    batch = (rows * columns,) if batched else ()
-    return Matrix(dtype, columns, 1, batch) if stored == "n" else Matrix(dtype, 1, rows, batch)
+    a, b, out, recipe, fast = Elements.parse(shape.elements)
+    problem = Product(
+        shape.m, shape.n, shape.k, a, out, shape.layout, b_dtype=b, recipe=recipe, fast_accumulation=fast
+    ).problem
+    if shape.batch == 1:
+        return problem
+    stored = {
+        name: getattr(problem, name)._replace(batch_strides=contiguous_strides((shape.batch, rows * columns))[:-1])
+        for name, (rows, columns) in ((name, problem.extents(name)) for name in ("a", "b", "out"))
+    }
+    return problem._replace(batch=(shape.batch,)).with_operands(stored)
 
 
 def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
-    m, n, k, batch, _ = measured.shape
-    prepared = prepare(measured.tiles, "wgmma", bf16, measured.hardware, costs)
-    return times(prepared, m, n, k, batch, measured.row_bytes)
+    solved = measured.solved
+    prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, measured.hardware, costs)
+    return times(prepared, solved.m, solved.n, solved.k, solved.batch_count, row_bytes(solved))
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

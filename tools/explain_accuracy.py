@@ -20,14 +20,12 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright import dtypes  # noqa: E402
-from tilewright.checking.product import Product  # noqa: E402
+from calibrate import Shape, of_runs, posed  # noqa: E402
+
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
 from tilewright.model.prediction import Power  # noqa: E402
-from tilewright.operand import contiguous_strides  # noqa: E402
 from tilewright.planner.copies import copied  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
@@ -132,8 +130,8 @@ def load(path: Path) -> list[Launch]:
 def _of_bench(record: dict[str, Any], gpu: Hardware) -> Iterator[Launch]:
     powers: tuple[Power, ...] = ("burst", "settled")
     for product in record["products"]:
-        extents = (product["m"], product["n"], product["k"], product.get("batch") or 1)
-        problem = posed(extents, product["dtype"], product["layout"])
+        batch, layout = product.get("batch") or 1, product["layout"]
+        problem = posed(Shape(product["m"], product["n"], product["k"], batch, layout, product["dtype"]))
         for entry in product["contenders"]:
             kernel = KERNELS.get(entry.get("kernel"))
             if kernel is None or not entry.get("config"):
@@ -147,33 +145,13 @@ def _of_bench(record: dict[str, Any], gpu: Hardware) -> Iterator[Launch]:
 
 
 def _of_sweep(record: dict[str, Any], gpu: Hardware) -> Iterator[Launch]:
-    names = record["columns"]["launches"][5:-1]
-    products: dict[tuple[Any, ...], list[tuple[WgmmaConfig, float]]] = {}
-    for m, n, k, batch, layout, *fields, us in record["launches"]:
-        config = WgmmaConfig(**dict(zip(names, fields, strict=True)))
-        products.setdefault((m, n, k, batch, layout), []).append((config, us))
-    for (*extents, layout), measured in products.items():
-        m, n, k, batch = extents
-        problem = posed((m, n, k, batch), "bf16", layout)
+    for shape, measured, _ in of_runs(record):
+        problem = posed(shape)
         ranked = [_predicted("wgmma", config, problem, gpu, "recorded") for config, _ in measured]
         config, us = measured[ranked.index(min(ranked))]
         yield Launch(
             str(problem), "wgmma", str(config), "swept", us, _predicted("wgmma", config, problem, gpu, "settled")
         )
-
-
-def posed(extents: tuple[int, int, int, int], dtype: str, layout: str) -> Problem:
-    """The Problem of packed operands, as `bench` and the sweeps multiply them."""
-    m, n, k, batch = extents
-    kind = dtypes.parse(dtype, "dtype")
-    problem = Product(m, n, k, kind, kind, layout).problem
-    if batch == 1:
-        return problem
-    stored = {
-        name: getattr(problem, name)._replace(batch_strides=contiguous_strides((batch, rows * columns))[:-1])
-        for name, (rows, columns) in ((name, problem.extents(name)) for name in ("a", "b", "out"))
-    }
-    return problem._replace(batch=(batch,)).with_operands(stored)
 
 
 def _predicted(name: str, config: Any, problem: Problem, gpu: Hardware, power: Power) -> float:

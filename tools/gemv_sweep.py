@@ -23,12 +23,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import posed  # noqa: E402
+from calibrate import Shape, posed  # noqa: E402
 from sweep import text_of, timed  # noqa: E402
 
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.bench.stream_read import StreamRead  # noqa: E402
-from tilewright.dtypes import parse  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.kernel import Kernel, fields_of, values_of  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
@@ -69,7 +68,7 @@ def main() -> None:
         for m, layout, (n, k) in product(options.rows, options.layouts, options.weights):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
-            problem = posed((m, n, k, 1, layout), parse(options.dtype, "--dtype"))
+            problem = posed(Shape(m, n, k, 1, layout, options.dtype))
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {problem}", file=sys.stderr)
             try:
                 launches += _measured(problem, gpu, pool, options.most)

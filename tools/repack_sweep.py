@@ -29,7 +29,7 @@ from cuda.bindings import driver
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import posed  # noqa: E402
+from calibrate import Shape, posed  # noqa: E402
 from sweep import ROUNDS, text_of, timed  # noqa: E402
 
 from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
@@ -77,7 +77,7 @@ def main() -> None:
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             m, n, k = map(int, text.split("x"))
-            problem = posed((m, n, k, 1, layout))
+            problem = posed(Shape(m, n, k, 1, layout))
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {problem}", file=sys.stderr)
             try:
                 for row in _measured(problem, gpu, pool):
@@ -97,7 +97,8 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool) -> Iterator
         return
     yield from _of_copies(problem, copies, gpu, pool)
     m, n, k = (round_up(extent, ALIGNED) for extent in (problem.m, problem.n, problem.k))
-    for kind, posed_so in (("product of copies", copies.problem), ("aligned", posed((m, n, k, 1, problem.layout)))):
+    aligned = posed(Shape(m, n, k, 1, problem.layout))
+    for kind, posed_so in (("product of copies", copies.problem), ("aligned", aligned)):
         config = wgmma.best(posed_so, hardware)
         candidate = Candidate(wgmma, config, wgmma.assemble(config, posed_so, hardware))
         predicted = wgmma.predict(config, posed_so, hardware)

@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import posed  # noqa: E402
+from calibrate import Shape, posed  # noqa: E402
 
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
@@ -81,7 +81,7 @@ def _problem(random: Random, most_rows: int, layout: str) -> Problem:
         if random.random() < 0.5:
             k = -(-k // 64) * 64
         if 1e7 < batch * m * n * k < MOST_FLOPS / 2:
-            return posed((m, n, k, batch, layout))
+            return posed(Shape(m, n, k, batch, layout))
 
 
 def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:

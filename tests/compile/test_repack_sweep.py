@@ -54,7 +54,7 @@ def test_a_record_has_copies_of_one_operand_and_the_products(tool, tmp_path, mon
 
 
 def test_a_copy_that_is_not_made_is_found(tool):
-    problem = tool.posed((9, 17, 33, 1, "nt"))
+    problem = tool.posed(tool.Shape(9, 17, 33))
     copies = copied(problem, KERNELS["wgmma"], H200)
     with EmulatedStand(problem, EmulatedBackend(H200)) as stand, ExitStack() as until:
         assert "elements of the copy of a are wrong" in tool._Copies(problem, copies, stand, until).fault(

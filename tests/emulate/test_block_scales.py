@@ -12,7 +12,7 @@ from tilewright.jit.compile import compile
 from tilewright.jit.source import package_headers
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma_config import WgmmaConfig, has_two_scales
 from tilewright.planner import planning
 
 M, N, K = 150, 340, 304
@@ -165,7 +165,7 @@ def test_halves_of_b_that_blocks_straddle_are_for_mma(random):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (WgmmaConfig(128, 152, 2, **DIRECT), "make tile_n 160 or at most 144"),
+        (WgmmaConfig(128, 152, 2, **DIRECT), "make tile_n 192, 160 or at most 144"),
         (WgmmaConfig(64, 64, 2, **DIRECT, swap_ab=True), "or to have scales that change along k: take swap_ab=False"),
         (WgmmaConfig(128, 64, 2, **DIRECT | {"tile_k": 256}), "promoted every 128 of k: make tile_k 128"),
         (WgmmaConfig(256, 144, 2, **DIRECT), "scales of blocks take some: take a smaller tile_n"),
@@ -175,6 +175,25 @@ def test_configs_without_room_for_scales_are_refused(random, config, message):
     a, b = operands(random)
     with pytest.raises(ConfigError, match=message):
         tw.plan(a, b, recipe=TILE, **scales_of(random, TILE), config=config, backend="emulator")
+
+
+@pytest.mark.parametrize("tile_n", range(8, 257, 8))
+def test_tiles_of_two_scales_are_those_that_say_so(tile_n):
+    begins = range(0, 128 * tile_n, tile_n)
+    most = max((begin + tile_n - 1) // 128 - begin // 128 + 1 for begin in begins)
+    assert has_two_scales(tile_n, stacked=False) == (most <= 2)
+
+
+@pytest.mark.parametrize("tile_n", [96, 144, 160, 192])
+def test_tiles_that_begin_anywhere_among_blocks(random, tile_n):
+    m, n, k = 70, 3 * tile_n + 40, 300
+    a, b = operands(random, m, n, 304)
+    a, b, scales = a[:, :k], b[:k], scales_of(random, TILE, m, n, k)
+    config = WgmmaConfig(128, tile_n, 2, **DIRECT)
+    backend = EmulatedBackend(FEW_SMS, checks=True)
+    out = tw.matmul(a, b, recipe=TILE, **scales, out_dtype="fp32", config=config, backend=backend)
+    np.testing.assert_array_equal(out, product(a, b, **scales, recipe=TILE))
+    assert not backend.device.reports
 
 
 def test_a_plan_wants_scales_of_the_same_form(random):
@@ -194,7 +213,7 @@ FAULTS = {
     ),
     "scales of the first block of columns for all": (
         "promotion",
-        "count == 1 || value / 4 < second ? now[0]",
+        "count == 1 || value / 4 / step * step < second ? now[0]",
         "value >= 0 ? now[0]",
     ),
     "scales of A of the row above": ("promotion", "row + i * 64 + half * 8, parameters", "row + i * 64, parameters"),

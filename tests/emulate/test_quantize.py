@@ -198,6 +198,15 @@ def test_tiles_that_come_later_are_brought_to_l2(block):
     assert_quantized(result, x, "fp8_e4m3", block)
 
 
+def test_all_sectors_of_a_later_tile_are_brought_to_l2():
+    """Two threads have 5 chunks of 16 bytes in 5 sectors, so that a round and a half of all threads bring a row."""
+    rows, ahead, columns = 12, 10, 2560
+    backend = CountingBackend(H200._replace(sm_count=1))
+    tw.quantize(uneven((rows, columns)), "fp8_e4m3", block="row", backend=backend)
+    warps = backend.counted[0].warp_instructions["prefetch.global.L2"]
+    assert 32 * warps == (rows - ahead) * columns * 2 // 32
+
+
 def test_older_gpus():
     x = uneven((70, 144))
     for hardware, dtype in ((A100, "int8"), (standing_for("sm_89"), "fp8_e4m3")):

@@ -65,7 +65,7 @@ def test_picks_are_compared_with_the_best_and_with_cublas(tmp_path):
     times = (2 * one, late)
     found = dict(zip(shapes, zip([rows] * 2, [each.tolist() for each in times], cublas, strict=True), strict=True))
     quality = calibrate.evaluate(loaded(tmp_path, record_of(found)), COSTS)
-    worst = (*shapes[1], 1, "nt")
+    worst = calibrate.Shape(*shapes[1])
     assert tuple(quality.of_best) == (pytest.approx(0.5), pytest.approx(0.25), worst)
     assert tuple(quality.of_cublas) == (pytest.approx(math.sqrt(1.5 * 0.5)), pytest.approx(0.5), worst)
     assert quality.error == pytest.approx(0.5)
@@ -75,14 +75,27 @@ def test_records_of_bench_are_read(tmp_path):
     record = json.loads((ROOT / "results/wgmma_vs_cublas.json").read_text())
     products = loaded(tmp_path, record)
     assert [each.shape for each in products] == [
-        (each["m"], each["n"], each["k"], 1, "nt") for each in record["products"]
+        calibrate.Shape(each["m"], each["n"], each["k"]) for each in record["products"]
     ]
     for each, product in zip(products, record["products"], strict=True):
         times = {entry["contender"]: entry["burst"]["time_us"] for entry in product["contenders"]}
         assert each.cublas == times.pop("cublas")
         assert sorted(each.us) == sorted(times.values())
     record["products"][0]["layout"] = "tn"
-    assert loaded(tmp_path, record)[0].shape == (*products[0].shape[:-1], "tn")
+    assert loaded(tmp_path, record)[0].shape == products[0].shape._replace(layout="tn")
+
+
+def test_records_say_the_elements_of_products(tmp_path):
+    shape = {"m": 512, "n": 256, "k": 384, "layout": "nt", "elements": "fp8_e4m3 row", "fused": "relu(acc)"}
+    fields = {"tile_m": 128, "tile_n": 128, "tile_k": 128, "ping_pong": True, "us": 7.5}
+    columns = {"launches": [*shape, *fields], "cublas": [*shape, "us"]}
+    run = {"launches": [[*shape.values(), *fields.values()]]}
+    (measured,) = loaded(tmp_path, {"gpu": "NVIDIA H200", "columns": columns, "runs": [run]})
+    assert measured.shape == calibrate.Shape(**shape)
+    assert str(measured.shape) == "nt 512x256x384 fp8_e4m3 row relu(acc)"
+    assert (str(measured.solved.a.dtype), measured.solved.recipe) == ("fp8_e4m3", "row")
+    assert (measured.tiles.promotion, measured.tiles.by_turns.tolist()) == (1.0, [True])
+    assert math.isnan(measured.cublas)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ V100 = A100._replace(name="V100", arch="sm_70", smem_bytes=98_304)
 class CountingBackend(EmulatedBackend):
     """An emulated GPU that keeps the counters of each launch."""
 
-    def __init__(self):
-        super().__init__(H200, count_memory=True)
+    def __init__(self, hardware=H200):
+        super().__init__(hardware, count_memory=True)
         self.counted = []
 
     def prepare(self, compiled, shape, arguments):

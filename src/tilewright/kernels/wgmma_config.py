@@ -74,7 +74,7 @@ def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int
 
 def has_two_scales(tile_n: int, stacked: bool) -> bool:
     """Whether a tile's columns have two scales at most, if each is for 128 columns of B."""
-    return 256 % tile_n == 0 if stacked else tile_n <= 144 or tile_n == 160
+    return 256 % tile_n == 0 if stacked else tile_n <= 128 + (tile_n & -tile_n)
 
 
 class Ring(NamedTuple):

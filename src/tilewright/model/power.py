@@ -8,7 +8,8 @@ below the boost clock, and joules per operation say how fast it can be. Random d
 from typing import NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import H200, Hardware
+from tilewright.hardware import H200
+from tilewright.model.chips import AnyChip, gpu_of
 
 
 class Settled(NamedTuple):
@@ -45,13 +46,14 @@ def joules_per_tflop() -> float:
     return min(each.watts / each.tflops for each in MEASURED)
 
 
-def settled_flops(gpu: Hardware, watts: float) -> float:
+def settled_flops(chip: AnyChip, watts: float) -> float:
     """Operations per second in bf16 that a power limit allows, by the measured joules per operation.
 
     They were measured near 700 W. At a lower limit, clocks and voltage are lower and an operation takes less energy, so
     the rate is somewhat higher than this. Raises an ArgumentValueError for another GPU, and for watts that are no limit
     of the board.
     """
+    gpu = gpu_of(chip)
     if gpu.name != H200.name:
         raise ArgumentValueError(f"watts={watts:g} of {gpu.name}: joules were measured on an H200: leave it out")
     if not 200 <= watts <= 700:

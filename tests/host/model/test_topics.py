@@ -147,12 +147,15 @@ def test_a_pair_that_is_none_is_refused():
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
         (("llm", "llama-2-7b", "--weight-bits", 0), "--weight-bits=0 is no width of a weight: give 1 to 16"),
         (("speed-of-light", "-1", 2, 3), "-1 is negative: give a natural number"),
-        (("occupancy", "--smem", 999_999), "--smem=999999 is not possible on an SM of sm_90: give 0 to 232448"),
+        (("occupancy", "--smem", 999_999), "--smem=999999 must be an integer from 0 to 232,448: give one"),
+        (("waves", 9, 9, "--tile", "257,256"), "--tile=257 by 256 columns makes 65,792 sums, and an SM has registers"),
+        (("waves", 9, 9, "--tile", "256,256", "--ctas-per-sm", 2), "registers for 32,768, for each of 2 CTAs: give a"),
+        (("raster", 9, 9, "--tile", "1,99999,1"), "--tile=99999 must be an integer from 1 to 65,536"),
+        (("l2", 9, 9, 9, "--tile", "128,128,999"), "--tile=999 takes 511,488 bytes of SMEM for A and B, and a CTA has"),
         (("speed-of-light", 1, 1, 1, "--watts", 1), "--watts=1 is no power limit of an H200: give 200 to 700"),
         (("chains", 3, "--chains", 0), "--chains=0 must be an integer from 1"),
         (("sums", "--k", 10**9), "--k=1000000000 must be an integer from 1 to 65,536"),
         (("waves", 2**62, 1), "M=4611686018427387904 must be an integer from 1 to 9,007,199,254,740,992"),
-        (("control", "0x0", "--arch", "sm_80"), "--arch='sm_80' is for a kernel that is compiled: leave it out"),
         (("l1", "lane*4", "--sets", 2**62), "--sets=4611686018427387904 must be an integer from 1 to 2,048"),
         (("control", "-3"), "WORDS=-0x3 is no instruction: give 128 bits"),
         (("coalescing", "-lane*4"), "if -lane*4 is a value, write `-- '-lane*4'` at the end"),
@@ -221,6 +224,11 @@ def test_a_kernel_that_is_not_for_the_best_unit_is_explained():
     assert (
         note == "tilewright: B200 multiplies bf16 best by tcgen05, but no kernel here uses it: simt is taken, in fp32\n"
     )
+    said = invoke("roofline", 512, 512, 512, "--chip", "B200").stdout
+    assert "CUDA cores, fp32 " in said
+    assert said.splitlines()[-1] == "tcgen05 of B200 does 2,250 TFLOP/s in bf16: no kernel here uses it"
+    of_mma = invoke("roofline", 512, 512, 512, "--kernel", "mma", "--dtype", "fp8").stdout.splitlines()[-1]
+    assert of_mma == "wgmma of H200 does 1,979 TFLOP/s in fp8_e4m3: mma does not use it, as wgmma may"
     note = invoke("roofline", 511, 511, 511).stderr
     assert "H200 multiplies bf16 best by wgmma, but a has row stride 511" in note
     assert note.endswith(": mma is taken, in bf16\n")

@@ -47,11 +47,11 @@ def speed_of_light(
       tilewright model speed-of-light --plot light.svg
     """
     from tilewright.hardware import H200
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.power import MEASURED, settled_flops
     from tilewright.model.speed_of_light import of_product
 
-    known, shape = chip_named(chip, "--chip"), shape_of(m, n, k)
+    known, shape = chip_of(chip), shape_of(m, n, k)
     if record is not None:
         if shape is not None or clock is not None or watts is not None:
             raise ArgumentValueError(f"--record={record} is of one product: leave M N K, --clock and --watts out")

@@ -47,22 +47,23 @@ def occupancy(
       tilewright model occupancy --threads 384 --registers 168 --smem 232448
       tilewright model occupancy --threads 128 --registers 128 --smem 49152 --plot occupancy.svg --json
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.occupancy import occupancy as occupancy_of
 
-    gpu = chip_named(chip, "--chip").gpu
-    held = occupancy_of(gpu.capability, threads, registers, smem, carveout=carveout)
+    gpu = chip_of(chip).gpu
+    held = occupancy_of(gpu, threads, registers, smem, carveout=carveout)
     content = {"chip": gpu.name, "threads": threads, "registers": registers, "smem_bytes": smem, **held.as_dict()}
     measured = None if record is None else recorded(record, "occupancy", gpu.name)
     if measured is not None:
         content["measured"] = measured["cases"]
-    by_registers = partial(occupancy_of, gpu.capability, threads, smem_bytes=smem, carveout=carveout)
+    by_registers = partial(occupancy_of, gpu, threads, smem_bytes=smem, carveout=carveout)
     content["resident_ctas"] = held.ctas * gpu.sm_count
 
     def show() -> None:
-        rows = {
-            "by registers": held.by_registers, "by shared memory": held.by_smem, "by warps": held.by_warps,
-            "by CTAs": held.by_ctas,
+        rows: dict[str, object] = {
+            "by registers": held.by_registers,
+            "by shared memory": "any number: none is taken" if held.by_smem is None else held.by_smem,
+            "by warps": held.by_warps, "by CTAs": held.by_ctas,
             "CTAs per SM": f"{held.ctas or 'none: it cannot run'}, limited by {' and '.join(held.limits)}",
             "warps per SM": f"{held.warps} of {held.most_warps} ({held.share:.1%})",
             f"CTAs on {gpu.sm_count} SMs": held.ctas * gpu.sm_count,
@@ -92,7 +93,7 @@ def waves(
     output: PictureOptions,
     m: Annotated[int, typer.Argument(help="Rows of the result.", show_default=False)],
     n: Annotated[int, typer.Argument(help="Columns of the result.", show_default=False)],
-    tile: Annotated[str, typer.Option("--tile", help="M,N of a tile.")] = "128,256",
+    tile: Annotated[str, typer.Option("--tile", help="M,N of a tile."), Gives("tile_m", "tile_n")] = "128,256",
     ctas_per_sm: Annotated[int, typer.Option("--ctas-per-sm", help="CTAs that an SM holds: its occupancy.")] = 1,
     sms: Annotated[
         int | None, typer.Option("--sms", help="SMs that work; by default all of --chip.", show_default=False)
@@ -108,15 +109,17 @@ def waves(
       tilewright model waves 33 33 --tile 32,32 --sms 1 --json
       tilewright model waves 1000 3000 --tile 128,192 --plot waves.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
+    from tilewright.model.waves import require_tile
     from tilewright.model.waves import waves as waves_of
     from tilewright.rounding import natural
 
-    known = chip_named(chip, "--chip")
+    known = chip_of(chip)
     gpu = known.gpu
     tile_m, tile_n = whole_numbers(tile, "--tile", "M,N")
     count = natural("--sms", gpu.sm_count if sms is None else sms, 1, MOST_SMS)
     held = natural("--ctas-per-sm", ctas_per_sm, 1, known.limits.ctas)
+    require_tile(tile_m, tile_n, held)
     found: Waves = waves_of(m, n, tile_m, tile_n, count * held)
     record = {"chip": gpu.name, "m": m, "n": n, "tile_m": tile_m, "tile_n": tile_n, "sms": count, **found.as_dict()}
 

@@ -94,10 +94,12 @@ class KeptTile {
     const KeptTile later(parameters, block);
     if (!later.is_whole()) return;
     constexpr int sectors = tile_n * sizeof(Input) / 32;  // of a row
+    constexpr int all = tile_m * sectors;
     const Input* const x = later.first();
 #pragma unroll
-    for (int i = 0; i < tile_m * sectors / threads; ++i) {
+    for (int i = 0; i < ceil_div(all, threads); ++i) {
       const int at = threadIdx.x + i * threads;
+      if (i == all / threads && at >= all) return;  // a part of the threads brings the rest
       prefetch_to_l2(x + at / sectors * parameters.a.row_stride + at % sectors * 2 * in_chunk);
     }
   }

@@ -34,6 +34,9 @@ class ColumnScales {
   static_assert(columns == 128);
   static constexpr bool stacked = IsStacked<Config>;
   static constexpr int count = stacked || columns % Config::tile_n != 0 ? 2 : 1;
+  // Blocks of 8 columns between two places where the second scale of some tile may begin.
+  static constexpr int step =
+      stacked ? Config::tile_n / 16 : (Config::tile_n & -Config::tile_n) / 8;
   const float* places[count];  // of what is read next
   float now[count], next[count];
   int second;  // the block of 8 columns of the tile with which the second one begins
@@ -71,7 +74,7 @@ class ColumnScales {
 
   // That of a value.
   __device__ __forceinline__ float of(int value) const {
-    return count == 1 || value / 4 < second ? now[0] : now[count - 1];
+    return count == 1 || value / 4 / step * step < second ? now[0] : now[count - 1];
   }
 };
 
