@@ -130,7 +130,7 @@ def units():
                         yield pytest.param(kernel, config, each, gpu, id=name)
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=attrgetter("name"))
+@pytest.mark.parametrize("kernel", [each for each in KERNELS.values() if each.name != "copy"], ids=attrgetter("name"))
 def test_the_emulator_runs_the_ptx_of_what_the_gpu_runs(kernel):
     product = next(each for each in PROBLEMS if kernel.refuses(each, H200) is None)
     unit = kernel.assemble(kernel.configs(product, H200)[0], product, H200).source

@@ -112,7 +112,7 @@ class CompiledKernel(NamedTuple):
     def _assembled(self) -> MachineCode:
         if self.machine_code is None:
             raise UnavailableError(
-                f"{self.name} was compiled for {self.arch}, to PTX alone, since the emulator runs that: ask "
+                f"{self.name} was compiled for {self.arch}, to PTX alone, since the emulator runs that: take "
                 f"`tilewright inspect` for registers and SASS, or plan with backend='gpu'"
             )
         return self.machine_code
