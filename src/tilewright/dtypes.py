@@ -100,7 +100,8 @@ def results(a: DType, b: DType, *, scaled: bool) -> tuple[DType, ...]:
     return tuple(kind for kind in kinds if kind.kind == "float") if scaled else kinds
 
 
-_BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)}
+_BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)} | {"fp8": fp8_e4m3}
+"""Also by the names that NumPy and torch have; fp8 alone is the one with the finer steps, as in most models."""
 
 
 def by_name(name: object) -> DType | None:

@@ -1,12 +1,14 @@
 """The GPUs as named tuples of data-sheet facts; the models and the planner read only these."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from tilewright.dtypes import FP8, DType, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
 
+Known = TypeVar("Known")
 Unit = Literal["tcgen05", "wgmma", "mma", "cuda_cores"]
 """The unit that multiplies: tensor cores by one of three instructions, or CUDA cores by fused multiply-adds."""
 
@@ -47,6 +49,58 @@ SECTOR_BYTES = 32
 """The piece in which global memory and L2 are read and written."""
 WGMMA_N = range(8, 257, 8)
 """The columns of B that a wgmma takes."""
+WARP = 32
+"""Threads of a warp."""
+REGISTERS = 65_536
+"""The 32-bit registers of an SM, since sm_50."""
+
+
+class SmLimits(NamedTuple):
+    """What an SM of a compute capability holds.
+
+    Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Shared Memory" of each.
+
+    warps, ctas: the most at once. carveouts: how many KiB of L1's array can be shared memory of all CTAs together.
+    reserved_smem_bytes: what the system takes of it for each CTA. smem_unit: shared memory is given in such pieces.
+    """
+
+    warps: int
+    ctas: int
+    carveouts: tuple[int, ...]
+    reserved_smem_bytes: int = 1024
+    smem_unit: int = 128
+
+    @property
+    def smem_bytes(self) -> int:
+        """The most shared memory of all CTAs together."""
+        return self.carveouts[-1] * 1024
+
+    def offered(self, nbytes: int, name: str = "carveout") -> int:
+        """The bytes, if so many can be shared memory; an ArgumentValueError lists those that can."""
+        offered = [kib * 1024 for kib in self.carveouts]
+        if nbytes not in offered:
+            raise ArgumentValueError(
+                f"{name}={nbytes} bytes cannot be set aside for shared memory: use {', '.join(map(str, offered))}"
+            )
+        return nbytes
+
+
+_SMALL = 0, 8, 16, 32, 64, 100
+_LARGE = *_SMALL, 132, 164
+_LARGEST = *_LARGE, 196, 228
+LIMITS = {
+    70: SmLimits(64, 32, (0, 8, 16, 32, 64, 96), 0, 256),
+    75: SmLimits(32, 16, (32, 64), 0, 256),
+    80: SmLimits(64, 32, _LARGE),
+    86: SmLimits(48, 16, _SMALL),
+    87: SmLimits(48, 16, _LARGE),
+    89: SmLimits(48, 24, _SMALL),
+    90: SmLimits(64, 32, _LARGEST),
+    100: SmLimits(64, 32, _LARGEST),
+    103: SmLimits(64, 32, _LARGEST),
+    120: SmLimits(48, 24, _SMALL),
+}
+"""By compute capability times ten."""
 
 
 class Hardware(NamedTuple):
@@ -77,9 +131,22 @@ class Hardware(NamedTuple):
         return hash(self.name)
 
     @property
+    def virtual_arch(self) -> str:
+        """The architecture for which NVRTC ends with PTX: "compute_90a" for `sm_90a`."""
+        return self.arch.replace("sm_", "compute_")
+
+    @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
         return _capability(self.arch)
+
+    @property
+    def limits(self) -> SmLimits:
+        """What one of its SMs holds; an ArgumentValueError if that is not known of its capability."""
+        if self.capability not in LIMITS:
+            known = ", ".join(f"sm_{capability}" for capability in LIMITS)
+            raise ArgumentValueError(f"chip={self.name} is {self.arch}, whose limits are unknown: use one of {known}")
+        return LIMITS[self.capability]
 
     def clusters(self, ctas: int) -> int:
         """How many clusters of so many CTAs, one an SM, work at once.
@@ -148,12 +215,20 @@ def standing_for(arch: str) -> Hardware:
     return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES), rates=rates)
 
 
-def named(name: str, argument: str) -> Hardware:
-    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names."""
-    by_name = {known.lower(): gpu for known, gpu in GPUS.items()} | {"h100": H100_SXM}
-    if name.lower() not in by_name:
-        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(GPUS)}")
-    return by_name[name.lower()]
+@overload
+def named(name: str, argument: str) -> Hardware: ...
+@overload
+def named(name: str, argument: str, among: Mapping[str, Known]) -> Known: ...
+def named(name: str, argument: str, among: Mapping[str, Any] = GPUS) -> Any:
+    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names.
+
+    among: what is chosen from, by name; the GPUs that planning knows if not given.
+    """
+    by_name = {known.lower(): gpu for known, gpu in among.items()} | {"h100": among[H100_SXM.name]}
+    found = by_name.get(name.lower().replace(" ", "-")) if isinstance(name, str) else None
+    if found is None:
+        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(among)}")
+    return found
 
 
 def recognize(device_name: str) -> Hardware | None:

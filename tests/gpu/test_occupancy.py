@@ -28,4 +28,4 @@ def test_ctas_per_sm_are_those_that_the_driver_finds(gpu, name):
         query = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, threads, smem_bytes)
     expected = checked(query, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
     static = compiled.static_smem_bytes
-    assert occupancy(gpu.hardware.capability, threads, compiled.registers, smem_bytes + static).ctas == expected
+    assert occupancy(gpu.hardware, threads, compiled.registers, smem_bytes + static).ctas == expected

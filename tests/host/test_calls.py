@@ -185,18 +185,6 @@ def test_mirrored_operands_keep_their_alignment_and_what_they_share():
     assert not memory.allocated
 
 
-def test_a_failed_encoding_leaves_no_trace_in_the_next_launch(monkeypatch):
-    gpu = pytest.importorskip("tilewright.backends.gpu")
-    executable = object.__new__(gpu.GpuExecutable)
-    executable._pointers = [1, 2, 3, 4, 5]
-    executable._words = [0] * 40
-    executable._maps = [None]  # whose encoding fails
-    executable._backend = RecordingBackend()
-    with pytest.raises(AttributeError):
-        executable._point_to([6, 7, 8, 9, 10])
-    assert executable._pointers != [1, 2, 3, 4, 5]
-
-
 def test_torch_weights_that_require_grad_are_planned_once_without_grad(backend):
     torch = pytest.importorskip("torch")
     weight = torch.nn.Parameter(torch.ones(8, 8, dtype=torch.float16))

@@ -9,6 +9,7 @@ from tilewright.cli import records
 from tilewright.cli.command import command
 from tilewright.cli.options import FactorName, Json, RecipeName
 from tilewright.cli.output import console, print_json, print_table
+from tilewright.dtypes import parse
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _record(path: Path | None) -> dict[str, Any] | None:
 
 def _is_meant(row: "Support", dtype: FactorName | None, recipe: RecipeName | None, arch: str | None) -> bool:
     """Whether a row has what the options ask for."""
-    of_type = dtype is None or dtype.value in {name.partition(" ")[0] for name in row.types}
+    of_type = dtype is None or parse(dtype, "--dtype").name in {name.partition(" ")[0] for name in row.types}
     of_recipe = recipe is None or recipe.value in {name.partition(" ")[0] for name in row.scales}
     return of_type and of_recipe and (arch is None or arch in row.architectures)
 

@@ -25,11 +25,12 @@ class DTypeName(StrEnum):
 
 
 class FactorName(StrEnum):
-    """Names of the element types that A and B may have."""
+    """Names of the element types that A and B may have; fp8 is fp8_e4m3."""
 
     bf16 = "bf16"
     fp16 = "fp16"
     fp32 = "fp32"
+    fp8 = "fp8"
     fp8_e4m3 = "fp8_e4m3"
     fp8_e5m2 = "fp8_e5m2"
     int8 = "int8"

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.explaining.remarks import Remark, remarks_of
 from tilewright.explaining.unrolling import Unrolled, unrolled
+from tilewright.hardware import LIMITS, standing_for
 from tilewright.jit.accesses import widths
 from tilewright.jit.compile import SOURCE_ROOT, CompiledKernel
 from tilewright.jit.headers import OWN, toolkit_folders
@@ -17,7 +18,7 @@ from tilewright.jit.instructions import Listing, Place, ptx_instructions, sass_i
 from tilewright.jit.listing import DisassemblerMissing, instruction_mix, resources, sass_listing
 from tilewright.jit.loops import Loop, loops_of
 from tilewright.jit.source import TranslationUnit
-from tilewright.model.occupancy import LIMITS, Occupancy, occupancy
+from tilewright.model.occupancy import Occupancy, occupancy
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,11 @@ class Inspection:
     @cached_property
     def occupancy(self) -> Occupancy | None:
         """CTAs per SM, and what limits them; None for unknown threads, and on a GPU whose limits are unknown."""
-        capability = int("".join(filter(str.isdigit, self.compiled.arch)))
-        if self.threads is None or capability not in LIMITS:
+        gpu = standing_for(self.compiled.arch)
+        if self.threads is None or gpu.capability not in LIMITS:
             return None
         smem_bytes = self.smem_bytes + self.compiled.static_smem_bytes
-        return occupancy(capability, self.threads, self.compiled.registers, smem_bytes)
+        return occupancy(gpu, self.threads, self.compiled.registers, smem_bytes)
 
     @cached_property
     def remarks(self) -> tuple[Remark, ...]:

@@ -12,7 +12,7 @@ from tilewright.dtypes import PRODUCTS, DType, bf16
 from tilewright.errors import TilewrightError
 from tilewright.hardware import LEAST_CAPABILITY, Hardware
 from tilewright.kernels.registry import KERNELS
-from tilewright.model.chips import BYTES, Chip
+from tilewright.model.chips import BYTES, AnyChip, chip_of
 from tilewright.model.llm.products import Product
 from tilewright.model.llm.time import Pass, Times, Work
 from tilewright.planner.choose import choose
@@ -57,13 +57,14 @@ class PredictedPass:
 
 
 def predicted_pass(
-    least: Pass, products: Sequence[Product], chip: Chip, operands: str, weight_bits: float | None = None
+    least: Pass, products: Sequence[Product], chip: AnyChip, operands: str, weight_bits: float | None = None
 ) -> PredictedPass:
     """The predicted times of a pass whose least times are known.
 
     least, products: of the same model and tokens. operands, weight_bits: as `least_pass` got them. Attention itself has
     no kernel here. Times are those at the power limit with settled clocks.
     """
+    chip = chip_of(chip)
     multiplied = chip.rate(operands).operands
     why = _kernelless(chip.gpu, multiplied, weight_bits)
     gemms = tuple(

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from functools import cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.dtypes import FP8, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import GPUS, H100_SXM, MAX_SMEM_BYTES, Hardware
+from tilewright.hardware import GPUS, MAX_SMEM_BYTES, REGISTERS, Hardware, SmLimits, named
 from tilewright.model.memory.banks import BANK_BYTES, BANKS
-from tilewright.model.occupancy import LIMITS, REGISTERS, SmLimits
 
 SOURCES = {
     "data sheet": "NVIDIA's data sheet of the product; of H20 and H800 as resellers give it, of B200 that of HGX B200",
@@ -185,7 +184,7 @@ class Chip(NamedTuple):
     @property
     def limits(self) -> SmLimits:
         """What an SM holds."""
-        return LIMITS[self.gpu.capability]
+        return self.gpu.limits
 
     @property
     def l2_partitions(self) -> int:
@@ -370,10 +369,23 @@ CHIPS = {
 """By name, from the oldest on."""
 
 
-def chip_named(name: str, argument: str = "chip") -> Chip:
-    """The chip that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names."""
-    by_name = {known.lower(): chip for known, chip in CHIPS.items()} | {"h100": CHIPS[H100_SXM.name]}
-    found = by_name.get(name.lower().replace(" ", "-"))
-    if found is None:
-        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(CHIPS)}")
-    return found
+AnyChip: TypeAlias = Chip | Hardware | str
+"""How every function of the models takes a chip: the name of one, itself, or the facts of one that is here."""
+
+
+def chip_of(chip: AnyChip) -> Chip:
+    """The chip that is meant; a name may be in any case, and H100 means H100-SXM.
+
+    Hardware is looked up by its name and keeps its own numbers, as those of a board with fewer SMs. An
+    ArgumentValueError lists the names.
+    """
+    if isinstance(chip, Chip):
+        return chip
+    if isinstance(chip, Hardware):
+        return chip_of(chip.name)._replace(gpu=chip)
+    return named(chip, "chip", CHIPS)
+
+
+def gpu_of(chip: AnyChip) -> Hardware:
+    """The Hardware of the chip that is meant, also of one that is in no table; an ArgumentValueError as `chip_of`."""
+    return chip if isinstance(chip, Hardware) else chip_of(chip).gpu

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Unit
-from tilewright.model.chips import Chip
+from tilewright.model.chips import AnyChip, chip_of
 from tilewright.model.tiling.levels import Level
 
 
@@ -43,15 +43,16 @@ class Roof(NamedTuple):
         return {**self._asdict(), "ridge": self.ridge, "allowed": self.allowed}
 
 
-def roofs(chip: Chip, unit: Unit, dtype: DType, crossed: Iterable[Level]) -> list[Roof]:
+def roofs(chip: AnyChip, unit: Unit, dtype: DType, crossed: Iterable[Level]) -> list[Roof]:
     """The roof of each level, at the boost clock of the unit that multiplies.
 
     Raises an ArgumentValueError if the unit does not multiply elements of `dtype`.
     """
-    gpu = chip.gpu
+    known_chip = chip_of(chip)
+    gpu = known_chip.gpu
     clock = gpu.clock(unit)
     peak = 2.0 * gpu.macs(unit, dtype) * gpu.sm_count * clock
-    known = {level.name: level.bytes_per_second for level in chip.levels_at(clock)}
+    known = {level.name: level.bytes_per_second for level in known_chip.levels_at(clock)}
     known["GMEM"] = gpu.memory_bandwidth
     return [Roof(level.name, known[level.name], level.intensity, peak) for level in crossed]
 

@@ -8,12 +8,14 @@ NVIDIA GPUs", figures 44 to 46.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import MAX_SMEM_BYTES
 from tilewright.model.l2 import Cache, PartitionReads, Reads, Request, product_requests, simulate, simulate_partitions
 from tilewright.model.memory.pattern import Expression
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
+from tilewright.model.waves import require_tile
 from tilewright.rounding import ceil_div, natural
 
 MOST_TILES = 1 << 18
@@ -103,13 +105,26 @@ def _all_tiles(tiles_m: int, tiles_n: int, slots: int) -> range:
     return range(tiles_m * tiles_n)
 
 
-class TileSizes(NamedTuple):
-    """The tile of a CTA: its extents along m, n and k, and the bytes of an element of A and B."""
+@dataclass(frozen=True, slots=True)
+class TileSizes:
+    """The tile of a CTA: its extents along m, n and k, and the bytes of an element of A and B.
+
+    Raises an ArgumentValueError as `require_tile` does, and for a step of k that no SM's shared memory holds.
+    """
 
     m: int
     n: int
     k: int
     element_bytes: int
+
+    def __post_init__(self) -> None:
+        require_tile(self.m, self.n)
+        step = (self.m + self.n) * natural("tile_k", self.k, 1) * natural("element_bytes", self.element_bytes, 1)
+        if step > MAX_SMEM_BYTES:
+            raise ArgumentValueError(
+                f"tile_k={self.k} takes {step:,} bytes of SMEM for A and B, and a CTA has {MAX_SMEM_BYTES:,}: give a "
+                "smaller tile"
+            )
 
 
 def line_bytes_of(tile: TileSizes) -> int:
@@ -160,7 +175,7 @@ def _requests(
     schedule: Schedule, shape: tuple[int, int, int], tile: TileSizes, l2_bytes: int
 ) -> tuple[Iterator[Request], Cache]:
     m, n, k = shape
-    for name, value in (("m", m), ("n", n), ("k", k), ("tile", min(tile)), ("l2_bytes", l2_bytes)):
+    for name, value in (("m", m), ("n", n), ("k", k), ("l2_bytes", l2_bytes)):
         natural(name, value, 1)
     for row, column in schedule.order:
         if not (0 <= row * tile.m < m and 0 <= column * tile.n < n):

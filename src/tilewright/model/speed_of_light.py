@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.hardware import Hardware
 from tilewright.problem import Problem
 from tilewright.rounding import MOST_COUNTED, natural
 
 if TYPE_CHECKING:  # which only those need who ask about a GPU that planning does not know
-    from tilewright.model.chips import Chip
+    from tilewright.model.chips import AnyChip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,11 @@ class SpeedOfLight:
         return max(found, key=lambda name: found[name])
 
 
-def speed_of_light(problem: Problem, hardware: Hardware) -> SpeedOfLight:
+def speed_of_light(problem: Problem, chip: "AnyChip") -> SpeedOfLight:
     """The roofline: arithmetic at the boost clock, and each operand once across GMEM at the data sheet's bandwidth."""
+    from tilewright.model.chips import gpu_of
+
+    hardware = gpu_of(chip)
     return SpeedOfLight(
         compute_seconds=problem.flops / hardware.peak_flops(problem.a.dtype),
         memory_seconds=problem.minimum_bytes / hardware.memory_bandwidth,
@@ -44,24 +46,26 @@ def speed_of_light(problem: Problem, hardware: Hardware) -> SpeedOfLight:
 
 
 def of_product(
-    chip: "Chip", m: int, n: int, k: int, operands: str, clock: float | None = None, watts: float | None = None
-) -> SpeedOfLight:
+    chip: "AnyChip", m: int, n: int, k: int, operands: str, clock: float | None = None, watts: float | None = None,
+    data: str = "randn",
+) -> SpeedOfLight:  # fmt: skip
     """The roofline of a product of elements of a type by its name, on any chip and of any type that it multiplies.
 
     out has elements of 2 bytes if those of A and B are smaller, else of the same size. clock: in Hz, if it is not the
-    boost clock. watts: a power limit, for bf16 and fp16 on an H200. Raises an ArgumentValueError for an extent below 1
-    and for a type that the chip does not multiply.
+    boost clock. watts: a power limit, for bf16 and fp16 on an H200; data: what is multiplied there, as in
+    `power.BY_DATA`. Raises an ArgumentValueError for an extent below 1 and for a type that the chip does not multiply.
     """
-    from tilewright.model.chips import BYTES
+    from tilewright.model.chips import BYTES, chip_of
     from tilewright.model.power import settled_flops
 
     for name, extent in (("m", m), ("n", n), ("k", k)):
         natural(name, extent, 1, MOST_COUNTED)
+    chip = chip_of(chip)
     rate, flops = chip.rate(operands), 2.0 * m * n * k
     size = BYTES[rate.operands]
     moved = (m * k + n * k) * size + m * n * max(size, 2)
     return SpeedOfLight(
         compute_seconds=flops / chip.flops(rate, clock),
         memory_seconds=moved / chip.gpu.memory_bandwidth,
-        power_seconds=0.0 if watts is None else flops / settled_flops(chip.gpu, watts),
+        power_seconds=0.0 if watts is None else flops / settled_flops(chip.gpu, watts, data),
     )

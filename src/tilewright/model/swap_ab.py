@@ -11,7 +11,8 @@ Source of the first two terms: the wgmma latency article (docs/ladder/README.md)
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from tilewright.hardware import WGMMA_N, Hardware
+from tilewright.hardware import WGMMA_N
+from tilewright.model.chips import AnyChip, gpu_of
 from tilewright.model.wgmma_time import K_BYTES, ROWS, wgmma_time
 from tilewright.rounding import MOST_COUNTED, ceil_div, natural, round_up
 
@@ -57,9 +58,9 @@ class SwapAdvice:
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-def swap_advice(gpu: Hardware, m: int) -> SwapAdvice:
+def swap_advice(chip: AnyChip, m: int) -> SwapAdvice:
     """The advice for m rows on a Hopper GPU; raises an ArgumentValueError for another GPU or an m below 1."""
-    natural("m", m, 1, MOST_COUNTED)
+    gpu, m = gpu_of(chip), natural("m", m, 1, MOST_COUNTED)
     most = WGMMA_N[-1]
     whole, rest = divmod(round_up(m, WGMMA_N.step), most)
     return SwapAdvice(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import L2_BYTES_PER_CLOCK, SMEM_BYTES_PER_CLOCK, Chip
+from tilewright.model.chips import L2_BYTES_PER_CLOCK, SMEM_BYTES_PER_CLOCK, AnyChip, chip_of
 
 Warp: TypeAlias = tuple[int, int]
 """The number of a CTA of the cluster, and of a warp in it."""
@@ -128,11 +128,12 @@ class Timeline:
         }  # fmt: skip
 
 
-def latencies_of(chip: Chip) -> Latencies:
+def latencies_of(chip: AnyChip) -> Latencies:
     """Those of a chip: a load comes from DRAM, and a store ends in L2.
 
     Raises an ArgumentValueError if nobody has published any.
     """
+    chip = chip_of(chip)
     if chip.latencies is None:
         raise ArgumentValueError(f"chip={chip.name!r} has no published latencies: use H100-SXM, H200, H20 or H800")
     return Latencies(chip.latencies.dram, chip.latencies.l2)

@@ -7,6 +7,8 @@ leaves SMs idle (wave quantization). Source of the examples: A. Gordić, "Inside
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import REGISTERS
 from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 
 
@@ -62,9 +64,22 @@ class Waves:
 def waves(m: int, n: int, tile_m: int, tile_n: int, slots: int) -> Waves:
     """The Waves of an m x n result in tiles of tile_m x tile_n, of which `slots` are computed at once.
 
-    Raises an ArgumentValueError for an extent below 1.
+    Raises an ArgumentValueError for an extent below 1, and as `require_tile` does.
     """
-    for name, value in (("m", m), ("n", n), ("tile_m", tile_m), ("tile_n", tile_n), ("slots", slots)):
+    for name, value in (("m", m), ("n", n), ("slots", slots)):
         natural(name, value, 1, MOST_COUNTED)
+    require_tile(tile_m, tile_n)
     tiles_m, tiles_n = ceil_div(m, tile_m), ceil_div(n, tile_n)
     return Waves(tiles_m, tiles_n, slots, 1 - m * n / (tiles_m * tile_m * tiles_n * tile_n))
+
+
+def require_tile(tile_m: int, tile_n: int, ctas_per_sm: int = 1) -> None:
+    """Raise an ArgumentValueError unless SMs can hold the sums of so many CTAs with such a tile, each in a register."""
+    elements = natural("tile_m", tile_m, 1, REGISTERS) * natural("tile_n", tile_n, 1, REGISTERS)
+    most = REGISTERS // natural("ctas_per_sm", ctas_per_sm, 1, REGISTERS)
+    if elements > most:
+        each = f", for each of {ctas_per_sm} CTAs" if ctas_per_sm > 1 else ""
+        raise ArgumentValueError(
+            f"tile_m={tile_m} by {tile_n} columns makes {elements:,} sums, and an SM has registers for {most:,}{each}: "
+            "give a smaller tile"
+        )

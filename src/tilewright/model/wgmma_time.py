@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import GPUS, WGMMA_N, Hardware
-from tilewright.model.chips import SMEM_BYTES_PER_CLOCK
+from tilewright.hardware import GPUS, WGMMA_N
+from tilewright.model.chips import SMEM_BYTES_PER_CLOCK, AnyChip, gpu_of
 
 Source = Literal["smem", "registers"]
 """Where a wgmma finds its A; B is always in SMEM."""
@@ -76,13 +76,16 @@ class WgmmaTime:
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
-def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
+def wgmma_time(chip: AnyChip, n: int, source: Source = "smem") -> WgmmaTime:
     """The time of a wgmma of n columns on a Hopper GPU.
 
     Raises an ArgumentValueError for another GPU, an n that the instruction does not have, or an unknown source.
     """
+    gpu = gpu_of(chip)
     if not has_wgmma(gpu):
-        raise ArgumentValueError(f"gpu={gpu.name} has no wgmma, which Hopper alone has: use {', '.join(hopper_gpus())}")
+        raise ArgumentValueError(
+            f"chip={gpu.name} has no wgmma, which Hopper alone has: use {', '.join(hopper_gpus())}"
+        )
     if n not in WGMMA_N:
         raise ArgumentValueError(f"n={n} is not an extent of wgmma: use 8, 16, 24 and so on up to 256")
     if source not in get_args(Source):
@@ -97,9 +100,9 @@ def wgmma_time(gpu: Hardware, n: int, source: Source = "smem") -> WgmmaTime:
     )
 
 
-def least_full_n(gpu: Hardware, source: Source = "smem") -> int:
+def least_full_n(chip: AnyChip, source: Source = "smem") -> int:
     """The least n at which both operands are there as soon as the tensor cores can take them."""
-    return next(n for n in WGMMA_N if wgmma_time(gpu, n, source).bound == "tensor cores")
+    return next(n for n in WGMMA_N if wgmma_time(chip, n, source).bound == "tensor cores")
 
 
 def hopper_gpus() -> list[str]:
@@ -107,6 +110,6 @@ def hopper_gpus() -> list[str]:
     return [name for name, gpu in GPUS.items() if has_wgmma(gpu)]
 
 
-def has_wgmma(gpu: Hardware) -> bool:
+def has_wgmma(chip: AnyChip) -> bool:
     """Whether a GPU has the instruction."""
-    return any(unit == "wgmma" for unit, _, _ in gpu.rates)
+    return any(unit == "wgmma" for unit, _, _ in gpu_of(chip).rates)

@@ -16,6 +16,7 @@ from tilewright.planner.choose import Choice, choose
 from tilewright.planner.column_sums import SummingExecutable
 from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.family import Families, Member
+from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
@@ -43,9 +44,7 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
             executable = CopyingExecutable(choice.copied, others.pop(0), executable, backend, launch.exchanged)
         if others:
             executable = SummingExecutable(request.problem, executable, others.pop(), backend)
-        prepared = Prepared(choice, compiled, executable)
-        if launch.exchanged:
-            binding = binding.exchanged
+        prepared = Prepared(choice, compiled, executable, launch.exchanged != binding.is_exchanged)
     (arrays, signatures, pointers, names), operands, allocate = request.call, request.operands, None
     if arrays[OUT] is None:
         allocate = out_allocator(arrays[A], operands["out"])
@@ -56,12 +55,13 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         for position, signature in enumerate(signatures)
         if signature is not None
     ]
+    slots.sort(key=lambda slot: slot.position == OUT)
+    runs, multiplies = prepared is not None, request.alpha != 0
     return Plan(
-        binding,
-        backend,
+        Form(request.problem, backend, slots, arrays, multiplies=multiplies, runs=runs),
+        request.problem,
         prepared,
-        sorted(slots, key=lambda slot: slot.position == OUT),
-        arrays,
+        lambda: slots,
         pointers,
         alpha=request.alpha,
         beta=request.beta,
@@ -72,10 +72,10 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
 def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executable]:
     """A launch's kernel, compiled and loaded; what is not yet there must not be missing while a stream is captured."""
     backend = request.backend
-    compiled = in_memory(launch.source, backend.hardware.arch)
+    compiled = in_memory(launch.source, backend.arch)
     if compiled is None or not backend.has_loaded(compiled):
         _refuse_while_capturing(request)
-        compiled = build(launch.source, backend.hardware.arch)
+        compiled = build(launch.source, backend.arch)
     return compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
 
@@ -96,10 +96,10 @@ def range_plan_of(
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
-    known = {source: in_memory(source, backend.hardware.arch) for source in launches}
+    known = {source: in_memory(source, backend.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
         _refuse_while_capturing(request)
-    ahead = prepare(launches, backend.hardware.arch)
+    ahead = prepare(launches, backend.arch)
     for error in ahead.failures.values():
         raise error
     for source, compiled in ahead.kernels.items():

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS
-from tilewright.model.chips import BYTES, CHIPS, GENERATIONS, SOURCES, chip_named
+from tilewright.model.chips import BYTES, CHIPS, GENERATIONS, SOURCES, chip_of
 
 PUBLISHED: dict[str, dict[str, float]] = {
     "V100": {"fp16": 125, "fp32": 15.7, "fp64": 7.8},
@@ -114,10 +114,10 @@ def test_every_chip_names_its_sources_and_every_type_has_a_size():
 
 
 def test_names_are_found_in_any_case():
-    assert chip_named("h100").name == "H100-SXM"
-    assert chip_named("RTX 4090").name == "RTX-4090"
-    with pytest.raises(ArgumentValueError, match="--chip='GTX' is unknown: use V100, A100, RTX-4090, H100-SXM"):
-        chip_named("GTX", "--chip")
+    assert chip_of("h100").name == "H100-SXM"
+    assert chip_of("RTX 4090").name == "RTX-4090"
+    with pytest.raises(ArgumentValueError, match="chip='GTX' is unknown: use V100, A100, RTX-4090, H100-SXM"):
+        chip_of("GTX")
 
 
 def test_the_command_prints_what_the_chip_says():

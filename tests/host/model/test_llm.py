@@ -12,7 +12,7 @@ from tilewright.bench import suites
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError
 from tilewright.explaining.language_model import EFFICIENCY
-from tilewright.model.chips import CHIPS, chip_named
+from tilewright.model.chips import CHIPS, chip_of
 from tilewright.model.llm.architecture import FOLDER, architecture, named, shipped
 from tilewright.model.llm.memory import Memory, memory
 from tilewright.model.llm.products import attention, parameters, products, visited
@@ -121,7 +121,7 @@ def test_attention_of_a_prompt_and_of_a_token():
 
 def passed(tokens, phase="prefill", context=0, chip="H100", operands="bf16", bits=None):
     beside = attention(LLAMA, tokens, context, phase)
-    return least_pass(products(LLAMA, tokens), beside, chip_named(chip), tokens, operands, bits)
+    return least_pass(products(LLAMA, tokens), beside, chip_of(chip), tokens, operands, bits)
 
 
 def test_prefill_is_bound_by_compute_and_decode_by_memory():

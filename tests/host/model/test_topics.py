@@ -102,6 +102,28 @@ def test_negative_numbers_are_refused_with_one_error(name):
         assert done.stderr.count("tilewright: ") == 1
 
 
+LONG = re.compile(r"(?<![\w.,-])\d{4,}(?!\w)")
+"""Four digits in a row, but those of names and behind a point."""
+SHAPE = re.compile(r"\d+(?: x \d+)+")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "explain", "inspect"])
+def test_numbers_have_commas_between_thousands(name):
+    """All but shapes, words of instructions, fields of a tensor map, and what was typed."""
+    if name in ("control", "tensor-map"):
+        pytest.skip("it shows values as programs have them")
+    asked = {
+        "explain": [["explain", "16", "28672", "8192", "--gpu", "H20"], ["explain", "8192", "8192", "8192"]],
+        "inspect": [["inspect", "wgmma"]],
+    }.get(name) or [["model", *words] for words in examples(name) if "--plot" not in words and "--json" not in words]
+    for words in asked:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        typed = set(re.findall(r"\d+", " ".join(words)))
+        shown = SHAPE.sub("", done.stdout.partition("\nsources\n")[0])
+        assert set(LONG.findall(shown)) - typed == set(), shown
+
+
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
     words = examples("waves")[0]
     assert "is in a folder that does not exist" in invoke(*words, "--plot", tmp_path / "a" / "b.svg", code=2).stderr
@@ -147,7 +169,11 @@ def test_a_pair_that_is_none_is_refused():
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
         (("llm", "llama-2-7b", "--weight-bits", 0), "--weight-bits=0 is no width of a weight: give 1 to 16"),
         (("speed-of-light", "-1", 2, 3), "-1 is negative: give a natural number"),
-        (("occupancy", "--smem", 999_999), "--smem=999999 is not possible on an SM of sm_90: give 0 to 232448"),
+        (("occupancy", "--smem", 999_999), "--smem=999999 must be an integer from 0 to 232,448: give one"),
+        (("waves", 9, 9, "--tile", "257,256"), "--tile=257 by 256 columns makes 65,792 sums, and an SM has registers"),
+        (("waves", 9, 9, "--tile", "256,256", "--ctas-per-sm", 2), "registers for 32,768, for each of 2 CTAs: give a"),
+        (("raster", 9, 9, "--tile", "1,99999,1"), "--tile=99999 must be an integer from 1 to 65,536"),
+        (("l2", 9, 9, 9, "--tile", "128,128,999"), "--tile=999 takes 511,488 bytes of SMEM for A and B, and a CTA has"),
         (("speed-of-light", 1, 1, 1, "--watts", 1), "--watts=1 is no power limit of an H200: give 200 to 700"),
         (("chains", 3, "--chains", 0), "--chains=0 must be an integer from 1"),
         (("sums", "--k", 10**9), "--k=1000000000 must be an integer from 1 to 65,536"),
@@ -220,6 +246,11 @@ def test_a_kernel_that_is_not_for_the_best_unit_is_explained():
     assert (
         note == "tilewright: B200 multiplies bf16 best by tcgen05, but no kernel here uses it: simt is taken, in fp32\n"
     )
+    said = invoke("roofline", 512, 512, 512, "--chip", "B200").stdout
+    assert "CUDA cores, fp32 " in said
+    assert said.splitlines()[-1] == "tcgen05 of B200 does 2,250 TFLOP/s in bf16: no kernel here uses it"
+    of_mma = invoke("roofline", 512, 512, 512, "--kernel", "mma", "--dtype", "fp8").stdout.splitlines()[-1]
+    assert of_mma == "wgmma of H200 does 1,979 TFLOP/s in fp8_e4m3: mma does not use it, as wgmma may"
     note = invoke("roofline", 511, 511, 511).stderr
     assert "H200 multiplies bf16 best by wgmma, but a has row stride 511" in note
     assert note.endswith(": mma is taken, in bf16\n")

@@ -8,7 +8,7 @@ import pytest
 from tilewright.dtypes import fp16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import A100, H20, H100_PCIE, H100_SXM, H200, H800, WGMMA_N
-from tilewright.model.chips import chip_named
+from tilewright.model.chips import chip_of
 from tilewright.model.swap_ab import swap_advice
 from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
 
@@ -54,7 +54,7 @@ def test_an_h20_multiplies_at_a_quarter_of_the_rate():
 @pytest.mark.parametrize(("chip", "clocks"), [("V100", 32), ("A100", 16), ("H100", 8)])
 def test_the_clocks_of_a_wmma_on_a_quarter_of_an_sm(chip, clocks):
     """docs/machine/wgmma.md: 16 x 16 x 16 multiply-adds; the GEMM chapter gives 8 for all three."""
-    gpu = chip_named(chip).gpu
+    gpu = chip_of(chip).gpu
     assert 16**3 / (gpu.macs(gpu.peak_unit(fp16), fp16) / 4) == clocks
 
 

@@ -18,7 +18,6 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit, translation_unit
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.model.chips import chip_named
 from tilewright.model.memory.coalescing import LINE_BYTES
 from tilewright.model.memory.dsmem import levels
 
@@ -119,7 +118,7 @@ def model_clocks(case: Case, gpu: Hardware) -> float | None:
 
     Raises an ArgumentValueError for a chip without published latencies, or without DSMEM.
     """
-    known = {level.name: level for level in levels(chip_named(gpu.name))}
+    known = {level.name: level for level in levels(gpu.name)}
     if case.place not in known:
         raise ArgumentValueError(f"{case.place} is not on {gpu.name}: use one of {', '.join(set(PLACES) & set(known))}")
     level = known[case.place]

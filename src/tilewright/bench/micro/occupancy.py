@@ -102,7 +102,7 @@ def _ready(problem: Problem, stand: Stand | TimedStand) -> list[tuple[Candidate,
 def _resident(
     candidate: Candidate, compiled: CompiledKernel, hardware: Hardware, problem: Problem, seconds: Sequence[float]
 ) -> Resident:
-    held = occupancy(hardware.capability, candidate.launch.shape.block, compiled.registers)
+    held = occupancy(hardware, candidate.launch.shape.block, compiled.registers)
     return Resident(
         candidate.kernel.name,
         compiled.registers,

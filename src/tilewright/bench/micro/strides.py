@@ -17,7 +17,6 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit, translation_unit
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.model.chips import chip_named
 from tilewright.model.memory.dram import FETCHES, dram_of
 
 STRIDES = (32, 64, 96, 128, 256, 512, 1024, 2048, 4096)
@@ -93,7 +92,7 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, nbytes: int) -> floa
 
 def measure(wanted: Sequence[Case], runner: Runner, nbytes: int = BYTES) -> Iterator[Bandwidth]:
     """The bandwidth of each case, in order; an ArgumentValueError for a GPU without HBM."""
-    dram = dram_of(chip_named(runner.hardware.name))
+    dram = dram_of(runner.hardware.name)
     kernel = build(unit(), runner.hardware.arch)
     for case in wanted:
         seconds = run(case, kernel, runner, nbytes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
+from tilewright.cli.model.common import Chip, PictureOptions, TileOption, whole_numbers
 from tilewright.cli.output import columns, compact, console
 from tilewright.errors import ArgumentValueError
 
@@ -54,12 +54,12 @@ def l1(
       tilewright model l1 "lane*4+step*8192" --steps 4 --json
       tilewright model l1 "lane*8192+step*4" --steps 16 --plot l1.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.memory.coalescing import LINE_BYTES
     from tilewright.model.memory.l1 import L1, flow_of, total
     from tilewright.rounding import natural
 
-    gpu = chip_named(chip, "--chip")
+    gpu = chip_of(chip)
     array = gpu.generation.l1_bytes
     cache = L1(
         array - gpu.limits.offered(smem, "--smem"), natural("--sets", sets, 1, array // LINE_BYTES), replacement.value
@@ -100,7 +100,7 @@ def l2(
     m: Annotated[int, typer.Argument(help="Rows of the result.", show_default=False)],
     n: Annotated[int, typer.Argument(help="Columns of the result.", show_default=False)],
     k: Annotated[int, typer.Argument(help="Length of the sums.", show_default=False)],
-    tile: Annotated[str, typer.Option("--tile", help="M,N,K of a CTA's tile and step.")] = "128,256,64",
+    tile: TileOption = "128,256,64",
     chip: Chip = "H200",
 ) -> None:
     """L2 in two partitions: what a bf16 product finds in the near one, in the far one, and not at all.
@@ -115,11 +115,11 @@ def l2(
       tilewright model l2 2048 2048 4096 --plot l2.svg
     """
     from tilewright.dtypes import bf16
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.schedules import TileSizes, schedule_in_partitions, schedule_reads, schedules
     from tilewright.rounding import ceil_div, natural
 
-    gpu = chip_named(chip, "--chip")
+    gpu = chip_of(chip)
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
     for name, value in (("M", m), ("N", n), ("K", k)):
         natural(name, value, 1)

@@ -22,6 +22,13 @@ Chip = Annotated[
 ]
 
 
+TileOption = Annotated[
+    str,
+    typer.Option("--tile", help="M,N,K of a CTA's tile and step."),
+    Gives("tile_m", "tile_n", "tile_k"),
+]
+
+
 Record = Annotated[
     Path | None,
     typer.Option(

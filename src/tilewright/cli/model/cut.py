@@ -11,6 +11,7 @@ from tilewright.cli.options import FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
+    from tilewright.dtypes import DType
     from tilewright.hardware import Hardware
     from tilewright.kernels.kernel import Kernel
     from tilewright.model.chips import Chip as Known
@@ -25,11 +26,13 @@ K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=
 class Cut(NamedTuple):
     """A product cut by a kernel.
 
-    constants: what the kernel compiles in. solved: the problem as the kernel solves it, which may be the transposed
+    wanted: the type that was asked for, which is another than the product's where no kernel takes it. constants: what
+    the kernel compiles in. solved: the problem as the kernel solves it, which may be the transposed
     one. levels: the traffic of each level of memory.
     """
 
     chip: "Known"
+    wanted: "DType"
     kernel: "Kernel"
     config: Any
     constants: Any
@@ -88,20 +91,22 @@ class CutOptions:
 
     def of(self, m: int, n: int, k: int) -> Cut:
         """The product, cut; raises an ArgumentValueError for extents below 1, and for what the kernel does not take."""
-        from tilewright.model.chips import chip_named
+        from tilewright.dtypes import parse
+        from tilewright.model.chips import chip_of
         from tilewright.model.tiling.levels import levels
         from tilewright.rounding import MOST_COUNTED, natural
 
         for name, extent in (("m", m), ("n", n), ("k", k)):
             natural(name, extent, 1, MOST_COUNTED)
-        chip = chip_named(self.chip, "--chip")
+        chip = chip_of(self.chip)
         gpu = self._compiled_for(chip.gpu)
         kernel, problem = self._taken(gpu, (m, n, k))
         config = changed(kernel, kernel.best(problem, gpu), self.config)
         constants = kernel.check(config, problem, gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
-        return Cut(chip, kernel, config, constants, problem, solved, blocking, found)
+        wanted = parse(self.dtype or ("bf16" if self.kernel is None else problem.a.dtype), "--dtype")
+        return Cut(chip, wanted, kernel, config, constants, problem, solved, blocking, found)
 
     def _compiled_for(self, gpu: "Hardware") -> "Hardware":
         """The GPU with an architecture that kernels have: an older one gets the oldest, for a rung that shows it.

@@ -38,11 +38,11 @@ def dram(
       tilewright model dram --chip A100 --json
       tilewright model dram --plot dram.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.memory.dram import FETCHES, ROW_BYTES, ROW_CYCLE, dram_of, walk
     from tilewright.rounding import natural
 
-    gpu = chip_named(chip, "--chip")
+    gpu = chip_of(chip)
     found = dram_of(gpu)
     rows, across = whole_numbers(matrix, "--matrix", "ROWS,COLUMNS")
     counts = (1, found.banks) if banks is None else (natural("--banks", banks, 1, found.banks),)
@@ -109,10 +109,10 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
       tilewright model dsmem --chip H800 --json
       tilewright model dsmem --plot dsmem.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.memory.dsmem import levels
 
-    gpu = chip_named(chip, "--chip")
+    gpu = chip_of(chip)
     found = levels(gpu)
     title = f"{gpu.name} at {number(gpu.gpu.cuda_core_clock / 1e6)} MHz"
     cases = [] if record is None else recorded(record, "loads", gpu.name)["cases"]

@@ -64,14 +64,14 @@ def llm(
       tilewright model llm qwen3-30b-a3b --plot llm.svg
     """
     from tilewright.explaining.language_model import EFFICIENCY, ROOFLINE, predicted_pass
-    from tilewright.model.chips import BYTES, chip_named
+    from tilewright.model.chips import BYTES, chip_of
     from tilewright.model.llm.architecture import named
     from tilewright.model.llm.memory import memory
     from tilewright.model.llm.products import attention, parameters, products
     from tilewright.model.llm.time import amdahl, least_pass
     from tilewright.rounding import natural
 
-    found_chip, found_model = chip_named(chip, "--chip"), named(model, "MODEL")
+    found_chip, found_model = chip_of(chip), named(model, "MODEL")
     kind = dtype or found_chip.usual
     decoding = phase == PhaseName.decode
     count = natural("--tokens", (1 if decoding else 2048) if tokens is None else tokens, least=1)

@@ -32,9 +32,9 @@ def hardware(
       tilewright model hardware H100-PCIe --plot memory.svg
       tilewright model hardware rtx-4090 --json
     """
-    from tilewright.model.chips import CHIPS, chip_named
+    from tilewright.model.chips import CHIPS, chip_of
 
-    chips = list(CHIPS.values()) if chip is None else [chip_named(chip, "CHIP")]
+    chips = list(CHIPS.values()) if chip is None else [chip_of(chip)]
     record: dict[str, Any] = {"chips": [each.as_dict() for each in chips]}
 
     def draw() -> "Figure":
@@ -63,8 +63,9 @@ def _compare(chips: "list[Chip]") -> None:
 
 
 def _show(chip: "Chip") -> None:
+    from tilewright.hardware import REGISTERS
     from tilewright.model.chips import SOURCES
-    from tilewright.model.occupancy import MOST_REGISTERS, MOST_THREADS, REGISTERS
+    from tilewright.model.occupancy import MOST_REGISTERS, MOST_THREADS
 
     gpu, generation, limits = chip.gpu, chip.generation, chip.limits
     clocks = (

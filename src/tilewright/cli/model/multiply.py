@@ -47,10 +47,10 @@ def wgmma(
     Measured clocks are those of bf16 stored along k. With --by-kind, bf16:K:MN has A stored along k and B along n.
     """
     from tilewright.hardware import WGMMA_N
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.wgmma_time import MEASURED, least_full_n, wgmma_time
 
-    gpu = chip_named(chip, "--chip").gpu
+    gpu = chip_of(chip).gpu
     measured: dict[int, float] = dict(MEASURED.get(gpu.name, {})) if source == SourceName.smem else {}
     kinds: dict[str, dict[int, float]] = {}
     if record is not None:
@@ -141,10 +141,10 @@ def swap_ab(
       tilewright model swap-ab --chip H100 --json
       tilewright model swap-ab --chip H20 --plot swap.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.swap_ab import swap_advice
 
-    gpu = chip_named(chip, "--chip").gpu
+    gpu = chip_of(chip).gpu
     found = [swap_advice(gpu, each) for each in (ROWS if m is None else [m])]
     record = {"chip": gpu.name, "advice": [advice.as_dict() for advice in found]}
 

@@ -1,11 +1,12 @@
 """The topic `raster`: the order in which CTAs take tiles, and what L2 makes of it."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import Chip, PictureOptions, whole_numbers
+from tilewright.cli.model.common import Chip, PictureOptions, TileOption, whole_numbers
 from tilewright.cli.options import FactorName
 from tilewright.cli.output import columns, compact, console
 
@@ -22,7 +23,7 @@ def raster(
         int | None,
         typer.Argument(help="Length of the sums; with it, L2 and HBM are simulated.", show_default=False),
     ] = None,
-    tile: Annotated[str, typer.Option("--tile", help="M,N,K of a CTA's tile and step.")] = "128,256,64",
+    tile: TileOption = "128,256,64",
     block: Annotated[
         list[str] | None,
         typer.Option("--block", help="M,N of blocks of tiles; may be given several times.", show_default="4,4"),
@@ -54,14 +55,14 @@ def raster(
       tilewright model raster 8 8 --tile 1,1,1 --sms 10 --order "index%tiles_m*tiles_n+index//tiles_m"
       tilewright model raster 1024 2048 512 --dtype fp32 --chip A100 --json
     """
-    from tilewright import dtypes
-    from tilewright.model.chips import chip_named
+    from tilewright.dtypes import parse
+    from tilewright.model.chips import chip_of
     from tilewright.model.schedules import TileSizes, schedule_of, schedule_reads, schedules
     from tilewright.rounding import ceil_div, natural
 
-    gpu = chip_named(chip, "--chip")
+    gpu = chip_of(chip)
     tile_m, tile_n, tile_k = whole_numbers(tile, "--tile", "M,N,K")
-    sizes = TileSizes(tile_m, tile_n, tile_k, getattr(dtypes, dtype.value).nbytes)
+    sizes = TileSizes(tile_m, tile_n, tile_k, parse(dtype, "--dtype").nbytes)
     for name, value in (("M", m), ("N", n)):
         natural(name, value, 1)
     slots = natural("--sms", gpu.gpu.sm_count if sms is None else sms, 1)
@@ -70,7 +71,7 @@ def raster(
     found = schedules(*extents, slots, [(rows, columns) for rows, columns in blocks], group or [])
     found += [schedule_of(each, *extents, slots) for each in order or ()]
     record: dict[str, Any] = {
-        "chip": gpu.name, "m": m, "n": n, "k": k, "tile": sizes._asdict(), "sms": slots, "tiles": list(extents),
+        "chip": gpu.name, "m": m, "n": n, "k": k, "tile": asdict(sizes), "sms": slots, "tiles": list(extents),
         "schedules": [schedule.as_dict() for schedule in found],
     }  # fmt: skip
     heading = ["order of tiles", "waves", "A and B", "a wave"]

@@ -47,27 +47,28 @@ def occupancy(
       tilewright model occupancy --threads 384 --registers 168 --smem 232448
       tilewright model occupancy --threads 128 --registers 128 --smem 49152 --plot occupancy.svg --json
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.occupancy import occupancy as occupancy_of
 
-    gpu = chip_named(chip, "--chip").gpu
-    held = occupancy_of(gpu.capability, threads, registers, smem, carveout=carveout)
+    gpu = chip_of(chip).gpu
+    held = occupancy_of(gpu, threads, registers, smem, carveout=carveout)
     content = {"chip": gpu.name, "threads": threads, "registers": registers, "smem_bytes": smem, **held.as_dict()}
     measured = None if record is None else recorded(record, "occupancy", gpu.name)
     if measured is not None:
         content["measured"] = measured["cases"]
-    by_registers = partial(occupancy_of, gpu.capability, threads, smem_bytes=smem, carveout=carveout)
+    by_registers = partial(occupancy_of, gpu, threads, smem_bytes=smem, carveout=carveout)
     content["resident_ctas"] = held.ctas * gpu.sm_count
 
     def show() -> None:
-        rows = {
-            "by registers": held.by_registers, "by shared memory": held.by_smem, "by warps": held.by_warps,
-            "by CTAs": held.by_ctas,
+        rows: dict[str, object] = {
+            "by registers": held.by_registers,
+            "by shared memory": "any number: none is taken" if held.by_smem is None else held.by_smem,
+            "by warps": held.by_warps, "by CTAs": held.by_ctas,
             "CTAs per SM": f"{held.ctas or 'none: it cannot run'}, limited by {' and '.join(held.limits)}",
             "warps per SM": f"{held.warps} of {held.most_warps} ({held.share:.1%})",
             f"CTAs on {gpu.sm_count} SMs": held.ctas * gpu.sm_count,
         }  # fmt: skip
-        table(f"{threads} threads of {registers} registers and {smem:,} bytes of SMEM a CTA on {gpu.name}", rows)
+        table(f"{threads:,} threads of {registers} registers and {smem:,} bytes of SMEM a CTA on {gpu.name}", rows)
         if measured is not None:
             extents = " x ".join(str(measured[extent]) for extent in "mnk")
             console().print(f"\n{extents} in fp32, right after idle", style="italic", markup=False)
@@ -82,7 +83,7 @@ def occupancy(
         from tilewright.plots.residency import by_registers as picture
 
         found: dict[int, Occupancy] = {count: by_registers(count) for count in range(1, 256)}
-        return picture(found, registers, f"{threads} threads and {smem:,} bytes of SMEM a CTA on {gpu.name}")
+        return picture(found, registers, f"{threads:,} threads and {smem:,} bytes of SMEM a CTA on {gpu.name}")
 
     output.show(content, show, draw)
 
@@ -92,7 +93,7 @@ def waves(
     output: PictureOptions,
     m: Annotated[int, typer.Argument(help="Rows of the result.", show_default=False)],
     n: Annotated[int, typer.Argument(help="Columns of the result.", show_default=False)],
-    tile: Annotated[str, typer.Option("--tile", help="M,N of a tile.")] = "128,256",
+    tile: Annotated[str, typer.Option("--tile", help="M,N of a tile."), Gives("tile_m", "tile_n")] = "128,256",
     ctas_per_sm: Annotated[int, typer.Option("--ctas-per-sm", help="CTAs that an SM holds: its occupancy.")] = 1,
     sms: Annotated[
         int | None, typer.Option("--sms", help="SMs that work; by default all of --chip.", show_default=False)
@@ -108,21 +109,23 @@ def waves(
       tilewright model waves 33 33 --tile 32,32 --sms 1 --json
       tilewright model waves 1000 3000 --tile 128,192 --plot waves.svg
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
+    from tilewright.model.waves import require_tile
     from tilewright.model.waves import waves as waves_of
     from tilewright.rounding import natural
 
-    known = chip_named(chip, "--chip")
+    known = chip_of(chip)
     gpu = known.gpu
     tile_m, tile_n = whole_numbers(tile, "--tile", "M,N")
     count = natural("--sms", gpu.sm_count if sms is None else sms, 1, MOST_SMS)
     held = natural("--ctas-per-sm", ctas_per_sm, 1, known.limits.ctas)
+    require_tile(tile_m, tile_n, held)
     found: Waves = waves_of(m, n, tile_m, tile_n, count * held)
     record = {"chip": gpu.name, "m": m, "n": n, "tile_m": tile_m, "tile_n": tile_n, "sms": count, **found.as_dict()}
 
     def show() -> None:
         rows = {
-            "tiles": f"{found.tiles:,} = {found.tiles_m:,} x {found.tiles_n:,}",
+            "tiles": f"{found.tiles:,} = {found.tiles_m} x {found.tiles_n}",
             "at once": f"{found.slots:,} = {count:,} SMs x {ctas_per_sm:,}",
             "waves": f"{found.count:,} ({found.exact:.2f})",
             "tiles of the last wave": found.last,

@@ -150,7 +150,7 @@ def control(
         rows = [(f"{16 * at:04x}  {name or ''}", str(each), _halves(word)) for at, (word, name, each) in numbered]
         columns(rows[:SHOWN], gap=2)
         if len(rows) > SHOWN:
-            console().print(f"and {len(rows) - SHOWN} more")
+            console().print(f"and {len(rows) - SHOWN:,} more")
     if unnamed:
         console().print(f"without names: {unnamed}", markup=False)
 
@@ -222,10 +222,10 @@ def issue(
       tilewright model issue --fp32 300 --int32 100 --chip H200 --json
       tilewright model issue --registers 97,99,101
     """
-    from tilewright.model.chips import chip_named
+    from tilewright.model.chips import chip_of
     from tilewright.model.volta.issue import MAXWELL, VOLTA, mix_clocks, read_clocks, shared_clocks
 
-    known = chip_named(chip, "--chip")
+    known = chip_of(chip)
     record: dict[str, Any] = {
         "chip": known.name, "fp32": fp32, "int32": int32, "clocks": mix_clocks(known, fp32, int32),
         "clocks_shared": shared_clocks(known, fp32, int32),

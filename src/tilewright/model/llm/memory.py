@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.model.chips import Chip
+from tilewright.model.chips import AnyChip, chip_of
 from tilewright.model.llm.architecture import Architecture
 from tilewright.model.llm.products import kept_elements, parameters
 from tilewright.rounding import MOST_COUNTED, ceil_div, natural
@@ -38,7 +38,7 @@ class Memory:
         }  # fmt: skip
 
 
-def memory(model: Architecture, chip: Chip, sequences: int, tokens: int, weight_bytes: float) -> Memory:
+def memory(model: Architecture, chip: AnyChip, sequences: int, tokens: int, weight_bytes: float) -> Memory:
     """The Memory of a model on GPUs of a kind.
 
     sequences: that are read or written at once. tokens: of each, whose keys and values all layers keep. weight_bytes:
@@ -47,4 +47,4 @@ def memory(model: Architecture, chip: Chip, sequences: int, tokens: int, weight_
     natural("sequences", sequences, 1, MOST_COUNTED)
     natural("tokens", tokens, 0, 2 * MOST_COUNTED)
     cache = sequences * tokens * kept_elements(model) * model.layers * CACHE_BYTES
-    return Memory(round(parameters(model) * weight_bytes), cache, chip.memory_bytes)
+    return Memory(round(parameters(model) * weight_bytes), cache, chip_of(chip).memory_bytes)

@@ -6,7 +6,7 @@ from math import inf
 from typing import NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import BYTES, Chip
+from tilewright.model.chips import BYTES, AnyChip, chip_of
 from tilewright.model.llm.products import Attention, Product
 from tilewright.model.speed_of_light import SpeedOfLight
 
@@ -81,7 +81,7 @@ class Pass:
 def least_pass(
     products: Sequence[Product],
     beside: Attention,
-    chip: Chip,
+    chip: AnyChip,
     tokens: int,
     operands: str,
     weight_bits: float | None = None,
@@ -91,6 +91,7 @@ def least_pass(
     weight_bits: of a weight in memory, if it is stored in fewer bits than it is multiplied in.
     Raises an ArgumentValueError for a type that the chip does not multiply, and for bits that cannot be.
     """
+    chip = chip_of(chip)
     element = BYTES[chip.rate(operands).operands]
     if weight_bits is not None and not 1 <= weight_bits <= 8 * element:
         raise ArgumentValueError(

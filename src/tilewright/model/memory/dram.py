@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import SECTOR_BYTES
-from tilewright.model.chips import Chip
+from tilewright.model.chips import AnyChip, chip_of
 from tilewright.rounding import ceil_div, natural
 
 ROW_BYTES = 1024
@@ -70,8 +70,9 @@ class Dram(NamedTuple):
         return sectors * SECTOR_BYTES / max(1 / self.row_rate, fetched / self.bandwidth)
 
 
-def dram_of(chip: Chip) -> Dram:
+def dram_of(chip: AnyChip) -> Dram:
     """The DRAM of a chip with HBM; an ArgumentValueError lists such chips."""
+    chip = chip_of(chip)
     if chip.name not in _STACKS:
         raise ArgumentValueError(f"chip={chip.name!r} has {chip.memory} and no HBM: use {', '.join(_STACKS)}")
     stacks = _STACKS[chip.name]

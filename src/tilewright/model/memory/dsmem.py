@@ -10,7 +10,7 @@ atomics take beyond that was measured on an H200 (results/loads_h200.json).
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import CHIPS, SMEM_BYTES_PER_CLOCK, Chip
+from tilewright.model.chips import CHIPS, SMEM_BYTES_PER_CLOCK, AnyChip, chip_of
 
 ATOMIC_CLOCKS = {"SMEM": 0, "DSMEM": 7, "L2": 104}
 """Clocks that an atomic takes more than a load, where atomics are done, on Hopper. DRAM does none, nor does L1."""
@@ -39,8 +39,9 @@ class Level(NamedTuple):
         return {**self._asdict(), "in_flight": self.in_flight}
 
 
-def levels(chip: Chip) -> tuple[Level, ...]:
+def levels(chip: AnyChip) -> tuple[Level, ...]:
     """From where an SM loads, nearest first; an ArgumentValueError if nobody has published the latencies."""
+    chip = chip_of(chip)
     known, gpu = chip.latencies, chip.gpu
     if known is None:
         measured = ", ".join(name for name, each in CHIPS.items() if each.latencies is not None)

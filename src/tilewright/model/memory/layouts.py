@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import WARP
 from tilewright.model.memory.banks import BankUse, Indices, bank_use
 from tilewright.model.memory.swizzle import CHUNK_BYTES, swizzle_of
-from tilewright.model.occupancy import WARP
 
 VOLTA_ROWS = 4
 """Rows of a tile that Volta's permutation mixes: one step of k for each lane of a quad."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import WARP
 from tilewright.model.memory.banks import MOST_BYTES, Indices
 from tilewright.model.memory.swizzle import SWIZZLES
-from tilewright.model.occupancy import WARP
 
 MOST_CHARACTERS = 300
 """So that what is nested stays far from Python's limit."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.hardware import WARP
 from tilewright.model.fragments.instructions import fragments_of
 from tilewright.model.memory.banks import Indices, bank_use
 from tilewright.model.memory.layouts import CHUNKS, volta
 from tilewright.model.memory.swizzle import CHUNK_BYTES
-from tilewright.model.occupancy import WARP
 
 TILE_M, TILE_N, TILE_K, WARP_BLOCK = 128, 256, 32, 64
 """Of a CTA, and rows or columns of a warp's block."""

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import Chip
+from tilewright.model.chips import AnyChip, chip_of
 from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 
 QUARTERS, WARP = 4, 32
@@ -47,7 +47,7 @@ def read_clocks(registers: Collection[int], file: Banks = VOLTA) -> int:
     return max((ceil_div(count, file.words) for count in asked.values()), default=0)
 
 
-def mix_clocks(chip: Chip, fp32: int, int32: int) -> int:
+def mix_clocks(chip: AnyChip, fp32: int, int32: int) -> int:
     """Clocks in which a quarter of an SM executes so many instructions of warps on fp32 and on integers.
 
     Both units work side by side, and the scheduler issues one instruction a clock. Raises an ArgumentValueError for
@@ -58,12 +58,14 @@ def mix_clocks(chip: Chip, fp32: int, int32: int) -> int:
     return max(fp32 + int32, fp32 * _warp_clocks(chip, "fp32"), int32 * _warp_clocks(chip, "int32"))
 
 
-def shared_clocks(chip: Chip, fp32: int, int32: int) -> int:
+def shared_clocks(chip: AnyChip, fp32: int, int32: int) -> int:
     """The same if one unit did both, with as many lanes as the chip has for fp32, as GPUs before Volta have it."""
     return (fp32 + int32) * _warp_clocks(chip, "fp32")
 
 
-def _warp_clocks(chip: Chip, operands: str) -> int:
+def _warp_clocks(chip: AnyChip, operands: str) -> int:
     """Clocks of a warp's instruction on the CUDA cores of a quarter of an SM."""
-    (lanes,) = (rate.macs / QUARTERS for rate in chip.rates if (rate.unit, rate.operands) == ("CUDA cores", operands))
+    (lanes,) = (
+        rate.macs / QUARTERS for rate in chip_of(chip).rates if (rate.unit, rate.operands) == ("CUDA cores", operands)
+    )
     return int(WARP / lanes)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import Hardware
+from tilewright.model.chips import AnyChip, gpu_of
 
 Sums = Literal["fp32", "fp16"]
 
@@ -91,6 +91,7 @@ def fma_per_clock(sums: Sums = "fp32") -> float:
     return 16**3 / sum(step.clocks for step in instructions(sums))
 
 
-def flops(gpu: Hardware, sums: Sums = "fp32") -> float:
+def flops(chip: AnyChip, sums: Sums = "fp32") -> float:
     """Operations per second of a GPU with such tensor cores in each quarter of its SMs."""
+    gpu = gpu_of(chip)
     return 2.0 * fma_per_clock(sums) * 4 * gpu.sm_count * gpu.tensor_clock

@@ -7,12 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tilewright.cli import app
-from tilewright.model.chips import chip_named
 from tilewright.model.memory.dsmem import ATOMIC_CLOCKS, levels
 
 RECORD = Path(__file__).parents[4] / "results/loads_h200.json"
 CASES = {(case["place"], case["operation"]): case for case in json.loads(RECORD.read_text())["cases"]}
-LEVELS = {level.name: level for level in levels(chip_named("H200"))}
+LEVELS = {level.name: level for level in levels("H200")}
 
 
 def clocks(place, operation="load"):
@@ -50,7 +49,7 @@ def test_what_an_atomic_takes_beyond_a_load(place):
 
 def test_no_atomics_are_known_of_other_generations_or_where_none_are_done():
     assert (LEVELS["L1"].atomic, LEVELS["HBM3e"].atomic) == (None, None)
-    assert all(level.atomic is None for level in levels(chip_named("A100")))
+    assert all(level.atomic is None for level in levels("A100"))
 
 
 def invoke(*words, code=0):

@@ -1,0 +1,192 @@
+"""A launch on a GPU, prebuilt, and the tensor maps that it passes.
+
+A product that is multiplied for the first time builds one within its call, so what launches share is kept: the driver's
+objects take longer to make than to use.
+"""
+
+import ctypes
+import struct
+import threading
+from contextlib import nullcontext
+from functools import cache, lru_cache
+from typing import Any
+
+from cuda.bindings import driver
+
+from tilewright.backends.driver_calls import Context, checked
+from tilewright.dtypes import DType
+from tilewright.kernels.parameters import (
+    L2_PROMOTION_BYTES,
+    Arguments,
+    GemmParameters,
+    LaunchShape,
+    TensorMapSpec,
+)
+from tilewright.problem import OPERANDS
+
+_CACHED_MAPS = 64
+"""The most tensor maps that are kept per operand of a plan; the next address empties the cache first."""
+
+_SWIZZLES = {
+    0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+    32: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_32B,
+    64: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
+    128: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+}
+
+_WRONG_CONTEXT = frozenset(
+    (
+        driver.CUresult.CUDA_ERROR_INVALID_CONTEXT,
+        driver.CUresult.CUDA_ERROR_INVALID_HANDLE,
+        driver.CUresult.CUDA_ERROR_CONTEXT_IS_DESTROYED,
+    )
+)
+"""The driver's errors for a function that belongs to another context than the calling thread's."""
+
+_launch = driver.cuLaunchKernelEx
+_encode = driver.cuTensorMapEncodeTiled
+_words = driver.cuuint64_t
+_DEFAULT_STREAM = driver.CUstream(0)
+
+_SCALARS = 1.0, 0.0
+"""alpha and beta as `Arguments.structure` has them."""
+
+
+class GpuKernel:
+    """A loaded kernel, and the memory from which it is launched, in turns for all of its GpuExecutables.
+
+    lock: held by the one that launches. holder: the one whose arguments are in place. parameters: their bytes, and the
+    same as words. addresses: of the tensor maps, and of the parameters. scalars: alpha and beta as they are in place.
+    """
+
+    def __init__(self, context: Context, function: Any, shape: LaunchShape, nbytes: int, maps: int):
+        """nbytes: of the parameters. maps: the number of tensor maps."""
+        self.context, self.lock = context, threading.Lock()
+        memory = (ctypes.c_char * nbytes)()
+        self.parameters = memoryview(memory).cast("B")
+        self.words = self.parameters.cast("Q")
+        self.addresses = (ctypes.c_void_p * (maps + 1))(*[0] * maps, ctypes.addressof(memory))
+        self.config = launch_config(shape)
+        self.launched = (self.config, function, ctypes.addressof(self.addresses), 0)
+        self.holder: GpuExecutable | None = None
+        self.scalars = _SCALARS
+        self.stream = 0
+
+
+class GpuExecutable:
+    """A prebuilt launch of a loaded kernel: a call only writes what is not in place yet, and launches."""
+
+    __slots__ = ("_encoded", "_grid", "_mapped", "_parameters", "_places", "_pointers", "_specs", "kernel")
+
+    def __init__(self, kernel: GpuKernel, grid: int, arguments: Arguments):
+        self.kernel = kernel
+        self._grid = grid
+        self._parameters = bytes(arguments.structure())
+        self._places = arguments.places()
+        self._specs = arguments.tensor_maps
+        self._mapped = [OPERANDS.index(spec.operand) for spec in self._specs]
+        self._encoded: list[dict[int, Any]] = [{} for _ in self._specs]  # by address
+        self._pointers: list[int] = []
+
+    def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
+        """Launch asynchronously; `pointers` are device addresses, in order, 0 where absent."""
+        kernel = self.kernel
+        with kernel.lock:
+            if kernel.holder is not self or pointers != self._pointers:
+                self._take(pointers)
+            if stream != kernel.stream:
+                kernel.config.hStream = driver.CUstream(stream)  # comes first, since it may raise
+                kernel.stream = stream
+            if (alpha, beta) != kernel.scalars:
+                struct.pack_into("ff", kernel.parameters, GemmParameters.alpha.offset, alpha, beta)
+                kernel.scalars = alpha, beta
+            (status,) = _launch(*kernel.launched)
+            if not status:
+                return
+            if status in _WRONG_CONTEXT:
+                # The current context of this thread is another GPU's, or there is none.
+                with kernel.context:
+                    (status,) = _launch(*kernel.launched)
+            checked((status,), "launching the kernel")
+
+    def _take(self, pointers: list[int]) -> None:
+        """Put the arguments in place."""
+        kernel, words = self.kernel, self.kernel.words
+        maps = self._maps_at(pointers) if self._specs else ()
+        if kernel.holder is not self:
+            kernel.parameters[:] = self._parameters
+            kernel.config.gridDimX = self._grid
+            kernel.scalars, kernel.holder = _SCALARS, self
+        for word, pointer in zip(self._places, pointers, strict=True):
+            words[word] = pointer
+        for index, encoded in enumerate(maps):
+            kernel.addresses[index] = int(encoded.getPtr())
+        self._pointers = pointers
+
+    def _maps_at(self, pointers: list[int]) -> list[Any]:
+        """The tensor maps of operands at these addresses."""
+        found = [known.get(pointers[place]) for place, known in zip(self._mapped, self._encoded, strict=True)]
+        if None in found:
+            # Encoding needs a context, and this thread may have none.
+            with nullcontext() if self.kernel.context.is_current else self.kernel.context:
+                for index, known in enumerate(self._encoded):
+                    pointer = pointers[self._mapped[index]]
+                    if found[index] is None:
+                        if len(known) >= _CACHED_MAPS:
+                            known.clear()
+                        found[index] = known[pointer] = encode(self._specs[index], pointer)
+        return found
+
+
+def encode(spec: TensorMapSpec, address: int) -> Any:
+    """The driver's tensor map of an operand at an address; needs a current context."""
+    kind, rank, *form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
+    result = _encode(kind, rank, address, [_words(extent) for extent in spec.shape], *form)
+    return result[1] if not result[0] else checked(result, f"encoding the tensor map {spec} at {address:#x}")
+
+
+@lru_cache(maxsize=1024)
+def _form(dtype: DType, strides: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> tuple[Any, ...]:
+    """What `cuTensorMapEncodeTiled` takes before and after the address and the extents, in its order."""
+    halves = driver.cuuint32_t
+    return (
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.tma}"),
+        len(box),
+        [_words(stride) for stride in strides],
+        [halves(extent) for extent in box],
+        [halves(1)] * len(box),
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        _SWIZZLES[swizzle],
+        getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{L2_PROMOTION_BYTES}B"),
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+
+
+def launch_config(shape: LaunchShape) -> Any:
+    """The driver's configuration of a launch on the legacy default stream."""
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid, 1, 1
+    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1
+    config.sharedMemBytes = shape.smem_bytes
+    config.hStream = _DEFAULT_STREAM
+    attributes = _attributes(shape.cluster, shape.dependent)
+    config.attrs, config.numAttrs = attributes, len(attributes)
+    return config
+
+
+@cache
+def _attributes(cluster: int, dependent: bool) -> list[Any]:
+    """The attributes of a launch, which the driver copies."""
+    attributes = []
+    if cluster > 1:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x = cluster
+        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
+        attributes.append(attribute)
+    if dependent:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    return attributes
