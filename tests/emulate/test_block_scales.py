@@ -227,8 +227,8 @@ FAULTS = {
     "scales that are released too early": ("consumer", "        promotion.read();\n", "        promotion.release();\n"),
     "barriers of scales that may not be there yet": (
         "kernel",
-        "if (scales) {\n        cta_sync",
-        "if (scales) {\n        cta_arrive",
+        "cta_sync<0, Config::threads>();\n    } else {",
+        "cta_arrive<0, Config::threads>();\n    } else {",
     ),
     "no fence": (
         "consumer",

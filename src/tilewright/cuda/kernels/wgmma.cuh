@@ -179,13 +179,10 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
 
   if (warp >= consumer_warps) {
     // The barriers exist, and the producer need not wait until the others know.
-    const bool scales = HasBlockScales<Config> && warp > consumer_warps;
-    if constexpr (place.size == 1) {
-      if (scales) {
-        cta_sync<0, Config::threads>();
-      } else {
-        cta_arrive<0, Config::threads>();
-      }
+    if (HasBlockScales<Config> && place.size == 1 && warp > consumer_warps) {
+      cta_sync<0, Config::threads>();
+    } else {
+      if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
     }
     if constexpr (Config::moves_registers) release_registers<Config::producer_registers>();
     if (warp == consumer_warps && elected()) {
