@@ -124,6 +124,7 @@ def test_mutated_kernel(name, changes):
 @example("mov.b32 %r1, " + "|" * 5000 + ";")
 @example("st.shared.b32 [%r1" + " " * 20000 + "], %r1;")
 @example("/*" * 5000)
+@example(".reg .b32")
 @example("bar;")
 @example("mbarrier;")
 @example("wgmma;")

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -186,12 +187,12 @@ def test_mirrored_operands_keep_their_alignment_and_what_they_share():
 
 
 def test_a_failed_encoding_leaves_no_trace_in_the_next_launch(monkeypatch):
-    gpu = pytest.importorskip("tilewright.backends.gpu")
-    executable = object.__new__(gpu.GpuExecutable)
+    launch = pytest.importorskip("tilewright.backends.gpu_launch")
+    executable = object.__new__(launch.GpuExecutable)
     executable._pointers = [1, 2, 3, 4, 5]
     executable._words = [0] * 40
     executable._maps = [None]  # whose encoding fails
-    executable._backend = RecordingBackend()
+    executable._context = nullcontext()
     with pytest.raises(AttributeError):
         executable._point_to([6, 7, 8, 9, 10])
     assert executable._pointers != [1, 2, 3, 4, 5]

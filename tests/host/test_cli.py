@@ -89,8 +89,8 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
         ),
         (("check", "sim"), ["KERNEL='sim' does not exist: did you mean simt", "? Use all,", "FILE.cu", "one of"]),
         (("check", "kernel.ptx"), ["kernel.ptx cannot be read", "No such file"]),
-        (("check", "kernel.ptx", 8, 8, 8), ["M is 8", "--arg"]),
-        (("check", "mma", "--grid", 4, "--shared-bytes", 64), ["--grid, --shared-bytes", "'mma'", ".ptx"]),
+        (("check", "kernel.ptx", 8, 8, 8), ["M, N, K are for a product", "--arg"]),
+        (("check", "mma", "--grid", 4, "--shared-bytes", 64), ["--shared-bytes, --grid", "'mma'", ".ptx"]),
     ],
 )
 def test_what_cannot_be_done_is_one_message_and_exit_code_2(arguments, words):

@@ -53,6 +53,8 @@ def script(tmp_path):
             f"if sys.argv[1] == '--query-metrics':\n    print({listed!r})\n    sys.exit()\n"
             f"at = sys.argv.index('--metrics')\nsubprocess.run(sys.argv[at + 2:], check=True)\n"
             f"open({str(tmp_path / 'asked')!r}, 'w').write(sys.argv[at + 1])\nprint({words!r})\n"
+            f"start = sys.argv[sys.argv.index('--profile-from-start') + 1]\n"
+            f"open({str(tmp_path / 'start')!r}, 'w').write(start)\n"
             f"open(sys.argv[sys.argv.index('--log-file') + 1], 'w').write(open({str(tmp_path / 'log')!r}).read())\n"
         )
         path.chmod(0o755)
@@ -70,6 +72,9 @@ def test_metrics_that_this_gpu_lacks_are_not_asked_for_and_have_no_value(script,
     assert second[TENSOR] == 91.57
     assert (tmp_path / "asked").read_text() == f"{TENSOR},{DURATION}"
     assert (tmp_path / "ran").exists()
+    assert (tmp_path / "start").read_text() == "off"
+    assert ncu.profile(tool, command, (TENSOR,), whole=True)[1] == {TENSOR: 91.57}
+    assert (tmp_path / "start").read_text() == "on"
 
 
 @pytest.mark.parametrize(

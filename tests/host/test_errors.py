@@ -307,17 +307,21 @@ def config_is_a_dictionary():
 
 @bad(
     tw.ConfigError,
-    "config=MmaConfig",
-    "kernel 'wgmma'",
+    "config: it is not what kernel 'wgmma' takes",
     "tilewright.WgmmaConfig(...)",
-    "another kernel=",
+    "another kernel=; the Config is MmaConfig()",
     backend=RecordingBackend(H200),
 )
 def config_of_another_kernel():
     return (f16(8, 8), f16(8, 8)), {"config": tw.MmaConfig(), "kernel": "wgmma"}
 
 
-@bad(tw.ConfigError, "tile_m=100", "breaks the rule", "make tile_m a multiple of 16 * warps_m")
+@bad(
+    tw.ConfigError,
+    "config: it breaks the rule",
+    "make tile_m a multiple of 16 * warps_m",
+    "the Config is MmaConfig(tile_m=100)",
+)
 def config_breaks_a_rule():
     return (f16(3, 4), f16(4, 5)), {"config": tw.MmaConfig(tile_m=100)}
 

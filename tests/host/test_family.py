@@ -16,7 +16,6 @@ from tilewright import api
 from tilewright.errors import TilewrightError
 from tilewright.hardware import A100, H200
 from tilewright.kernels.kernel import values_of
-from tilewright.kernels.parameters import gemm_parameters
 from tilewright.model import ranking
 from tilewright.model.cost import times_of
 from tilewright.planner import family, planning, tuned
@@ -66,15 +65,15 @@ def outcome(function):
 def facts(plan, backend):
     """All that a call of a Plan depends on, which was the last to be made."""
     launches = [
-        (compiled, shape, arguments.tensor_maps, bytes(gemm_parameters(arguments)))
+        (compiled, shape, arguments.tensor_maps, bytes(arguments.structure()))
         for compiled, shape, arguments in backend.prepared
     ]
     backend.prepared.clear()
     return {
         "plan": (plan.problem, plan.kernel, plan.config, plan.reason, plan.alpha, plan.beta),
         "launches": (plan.compiled, launches),
-        "call": (plan.slots, plan.pointers, plan._roles, plan._present, plan._multiplies, plan._unscaled),
-        "out": (plan._out_form, plan._c_may_be_out, plan._device, plan._in_place, plan._allocate is None),
+        "call": (plan.slots, plan.pointers, plan._roles, plan._allocate is None),
+        "form": {name: value for name, value in vars(plan.form).items() if not callable(value)},
     }
 
 

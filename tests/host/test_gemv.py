@@ -50,7 +50,7 @@ def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
     assert GEMV.assemble(config, few, H200).source != GEMV.assemble(config, more, H200).source
     family = Family.__new__(Family)
     family._launches, family._backend = {}, SimpleNamespace(hardware=H200)
-    launches = [family._launch(GEMV, config, problem) for problem in (more, few)]
+    launches = [family._launch(GEMV, config, problem, copied=False) for problem in (more, few)]
     assert launches[0].source != launches[1].source
 
 

@@ -87,7 +87,9 @@ def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
     assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)
     assert record["threads"] == 384
-    assert "give one, or M N K alone" in error("inspect", "4096", "4096")
+    assert "M is 33, and K is missing: give all of M N K" in error("inspect", "33", "4096")
+    assert "N is missing" in error("inspect", "33")
+    assert "33 is no kernel: give one, or M N K alone" in error("inspect", "33", "64", "--problem", "64,64,64")
     assert "two shapes" in error("inspect", "mma", "64", "64", "64", "--problem", "64,64,64")
 
 

@@ -123,10 +123,18 @@ def test_many_lines_of_gmem_are_not_all_drawn():
 
 @pytest.mark.parametrize(("name", "panels"), [("ldmatrix.x4", 4), ("ldmatrix.x1", 1), ("wmma.volta.m16n16k16", 3)])
 def test_every_lane_is_in_the_picture_of_a_fragment(name, panels):
-    picture = held_by_lanes(fragments_of(name), None)
-    lanes = {int(number) for text in texts(picture) for number in re.findall(r"^\d+|(?<=[,\n])\d+$", text)}
+    fragments = fragments_of(name)
+    picture = held_by_lanes(fragments, None)
+    inside, left, above = set(), set(), set()
+    for text in (each for axes in picture.axes for each in axes.texts):
+        x, y = text.get_position()
+        numbers = {int(number) for number in re.findall(r"^\d+|(?<=[,\n])\d+$", text.get_text())}
+        (left if x < 0 else above if y < 0 else inside).update(numbers)
     assert len(picture.axes) == panels
-    assert lanes >= set(range(32))
+    assert inside == set(range(32))
+    assert left == set(range(max(each.rows for each in fragments.fragments)))
+    assert above == set(range(max(each.columns for each in fragments.fragments)))
+    assert "register 0" in {each.get_text() for each in picture.legends[0].get_texts()}
     assert picture.get_size_inches()[0] < 9.5
 
 

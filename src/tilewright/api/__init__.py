@@ -133,12 +133,11 @@ def matmul(
             if known is not _plans.latest:
                 _plans.used(known)
             return result
-    made = plan(
-        a, b, c, alpha=alpha, beta=beta if expression is None else None, bias=bias, activation=activation,
-        epilogue=epilogue, operands=operands, gate=gate, outputs=outputs, recipe=recipe, scale_a=scale_a,
-        scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, fast_accumulation=fast_accumulation, out=out,
-        out_dtype=out_dtype, kernel=kernel, config=config, batch_invariant=batch_invariant, backend=backend,
-        stream=stream,
+    if expression is not None:
+        activation = None  # it is in it
+    made = _planned(
+        Arrays.of(arrays, expression), alpha, None if c is None else beta, activation, expression, out_dtype, kernel,
+        config, batch_invariant, fast_accumulation, backend, stream,
     )  # fmt: skip
     pointers = made.pointers
     if key is not None:
@@ -232,16 +231,12 @@ def plan(
     expression, of_expression = _expression(epilogue, operands, gate, outputs, c, beta, bias, activation, scaling)
     if expression is not None:
         bias = activation = None  # they are in it
-    call, scale, addend_scale = _call(a, b, c, bias, out, alpha, beta, expression, of_expression)
+    scale, factor = scalars(c, alpha, beta)
+    call = Arrays.of((a, b, c if factor != 0 else None, bias, out, *of_expression), expression)
+    addend_scale = None if c is None else factor
     options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
-    member = family = None
     if m is None and not tune:
-        member = Member.of(call, (scale != 0, *options, backend))
-        family = member and _families.find(member)
-        if member and family:
-            made = family.plan(member, alpha=scale, beta=addend_scale, stream=stream)
-            if made is not None:
-                return made
+        return _planned(call, scale, addend_scale, *options, backend, stream)
     request = _request(call, scale, addend_scale, *options, backend, stream)
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
@@ -255,10 +250,35 @@ def plan(
             return _request(call, scale, addend_scale, *options, request.backend, stream)
 
         return range_plan_of(request, rows, call_of, request_of)
-    if tune:
-        from tilewright.planner.tuning import ensure_tuned  # the driver is not needed otherwise
+    from tilewright.planner.tuning import ensure_tuned  # the driver is not needed otherwise
 
-        ensure_tuned(request)
+    ensure_tuned(request)
+    return plan_of(request)
+
+
+def _planned(
+    call: Arrays,
+    alpha: float,
+    beta: float | None,
+    activation: str | None,
+    expression: Expression | None,
+    out_dtype: Any,
+    kernel: str,
+    config: Any,
+    batch_invariant: bool,
+    fast_accumulation: bool,
+    backend: str | Backend,
+    stream: Any,
+) -> Plan:
+    """The Plan of a call, by its family if that is known; beta is None without c."""
+    options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
+    member = Member.of(call, (alpha != 0, *options, backend))
+    family = member and _families.find(member)
+    if member and family:
+        made = family.plan(member, alpha=alpha, beta=beta, stream=stream)
+        if made is not None:
+            return made
+    request = _request(call, alpha, beta, *options, backend, stream)
     planned = plan_of(request)
     if member:
         _families.add(member, request, planned)
@@ -285,16 +305,6 @@ def _expression(
 
 def _not_bool(argument: str, value: object) -> ArgumentTypeError:
     return ArgumentTypeError(f"{argument}={value!r} is not a bool: pass True or False")
-
-
-def _call(
-    a: Any, b: Any, c: Any, bias: Any, out: Any, alpha: float, beta: float | None, expression: Expression | None,
-    of_expression: tuple[Any, ...],
-) -> tuple[Arrays, float, float | None]:  # fmt: skip
-    """The arrays that a call reads or writes, and its alpha and beta, None without c."""
-    alpha, factor = scalars(c, alpha, beta)
-    arrays = (a, b, c if factor != 0 else None, bias, out, *of_expression)
-    return Arrays.of(arrays, expression), alpha, None if c is None else factor
 
 
 def _request(

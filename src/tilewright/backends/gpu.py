@@ -1,7 +1,5 @@
 """Run plans on a GPU through the CUDA driver, in the primary context that torch and CuPy use too."""
 
-import ctypes
-import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,63 +8,23 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from tilewright.backends.driver_calls import SUCCESS, Context, CudaError, checked
+from tilewright.backends.gpu_launch import GpuExecutable, launch_config
 from tilewright.backends.protocol import mirrored
-from tilewright.errors import ArgumentValueError, TilewrightError
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
-from tilewright.kernels.parameters import (
-    L2_PROMOTION_BYTES,
-    Arguments,
-    GemmParameters,
-    LaunchShape,
-    TensorMapSpec,
-    words_of,
-)
+from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.operand import HOST, Operand
-from tilewright.problem import OPERANDS
 
-_CACHED_MAPS = 64
-"""The most tensor maps that are kept per operand of a plan; the next address empties the cache first."""
-
-_SWIZZLES = {
-    0: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
-    32: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_32B,
-    64: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_64B,
-    128: driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-}
-
-_launch = driver.cuLaunchKernelEx
-_SUCCESS = driver.CUresult.CUDA_SUCCESS
-
-_WRONG_CONTEXT = frozenset(
-    (
-        driver.CUresult.CUDA_ERROR_INVALID_CONTEXT,
-        driver.CUresult.CUDA_ERROR_INVALID_HANDLE,
-        driver.CUresult.CUDA_ERROR_CONTEXT_IS_DESTROYED,
-    )
-)
-"""The driver's errors for a function that belongs to another context than the calling thread's."""
-
-
-class CudaError(TilewrightError, RuntimeError):
-    """The CUDA driver refused a call; the message names the call, the driver's error and what to look at."""
-
-
-def checked(result: tuple[Any, ...], call: str) -> Any:
-    """The value of a driver call, or a CudaError."""
-    status, *values = result
-    if status != _SUCCESS:
-        _, text = driver.cuGetErrorString(status)
-        described = text.decode() if text else "no description"
-        raise CudaError(f"{call} failed with {status.name}: {described}")
-    return values[0] if values else None
+__all__ = ["CudaError", "GpuBackend", "GpuExecutable", "backend", "checked", "device_count", "launch_config"]
 
 
 def device_count() -> int:
     """Number of usable GPUs; 0 without a driver."""
     try:
         (status,) = driver.cuInit(0)
-        return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == _SUCCESS else 0
+        return checked(driver.cuDeviceGetCount(), "cuDeviceGetCount") if status == SUCCESS else 0
     except RuntimeError:  # cuda-bindings: the driver library is not installed
         return 0
 
@@ -99,7 +57,7 @@ class GpuBackend:
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> "GpuExecutable":
         """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
-        return GpuExecutable(self, self.function(compiled, shape), shape, arguments)
+        return GpuExecutable(self.current(), self.function(compiled, shape), shape, arguments)
 
     def has_loaded(self, compiled: CompiledKernel) -> bool:
         """Whether the kernel's function is there."""
@@ -121,14 +79,9 @@ class GpuBackend:
             self._functions[compiled.cubin] = function
         return function
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this GPU's primary context current in the calling thread."""
-        checked(driver.cuCtxPushCurrent(self.context), "cuCtxPushCurrent")
-        try:
-            yield
-        finally:
-            checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")
+    def current(self) -> Context:
+        """Within a `with`, this GPU's primary context is the calling thread's current one."""
+        return Context(self.context)
 
     def reads_in_place(self, device: int) -> bool:
         """Whether the device is this GPU, whose own memory kernels read in place."""
@@ -153,7 +106,7 @@ class GpuBackend:
             status, capture = driver.cuStreamIsCapturing(driver.CUstream(stream))[:2]
         # While another stream is captured, this query fails for the legacy default stream, which cannot be captured.
         active = driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
-        return bool(status == _SUCCESS and capture == active)
+        return bool(status == SUCCESS and capture == active)
 
     @contextmanager
     def resident(self, operands: Mapping[str, Operand], stream: int) -> Iterator[Mapping[str, int]]:
@@ -240,53 +193,6 @@ class GpuBackend:
         )
 
 
-class GpuExecutable:
-    """A loaded kernel with a prebuilt launch: a call only writes pointers and scalars into place and launches."""
-
-    def __init__(self, backend: GpuBackend, function: Any, shape: LaunchShape, arguments: Arguments):
-        self._backend = backend
-        self._lock = threading.Lock()  # one launch at a time uses the parameters
-        self._parameters = arguments.structure()
-        self._words = words_of(self._parameters)
-        self._places = arguments.places()
-        self._scalars = GemmParameters.alpha.offset
-        self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
-        addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
-        self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._config = launch_config(shape)
-        self._launched = (self._config, function, ctypes.addressof(self._arguments), 0)
-        self._pointers: list[int] = []
-        self._told = (1.0, 0.0, 0)  # alpha, beta, stream
-
-    def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
-        """Launch asynchronously; `pointers` are device addresses, in order, 0 where absent."""
-        with self._lock:
-            if pointers != self._pointers:
-                self._point_to(pointers)
-            if (alpha, beta, stream) != self._told:
-                self._config.hStream = driver.CUstream(stream)  # comes first, since it may raise
-                struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
-                self._told = (alpha, beta, stream)
-            (status,) = _launch(*self._launched)
-            if not status:
-                return
-            if status in _WRONG_CONTEXT:
-                # The current context of this thread is another GPU's, or there is none.
-                with self._backend.current():
-                    (status,) = _launch(*self._launched)
-            checked((status,), "launching the kernel")
-
-    def _point_to(self, pointers: list[int]) -> None:
-        self._pointers = []  # if encoding fails, the next call must not find this call's pointers
-        for word, pointer in zip(self._places, pointers, strict=True):
-            self._words[word] = pointer
-        if self._maps:
-            with self._backend.current():  # encoding needs a context, and this thread may have none
-                for index, maps in enumerate(self._maps):
-                    self._arguments[index] = maps.address_of_map(pointers)
-        self._pointers = pointers
-
-
 class _StreamMemory:
     """Device memory whose copies run in the order of a stream."""
 
@@ -305,64 +211,3 @@ class _StreamMemory:
     def copy_out(self, host: int, address: int, nbytes: int) -> None:
         checked(driver.cuMemcpyDtoHAsync(host, address, nbytes, self._stream), "copying the result to the host")
         checked(driver.cuStreamSynchronize(self._stream), "the kernel")
-
-
-class _TensorMaps:
-    """The encoded tensor maps of one operand, by address."""
-
-    def __init__(self, spec: TensorMapSpec):
-        self._spec = spec
-        self._index = OPERANDS.index(spec.operand)
-        self._encoded: dict[int, Any] = {}
-
-    def address_of_map(self, pointers: list[int]) -> int:
-        pointer = pointers[self._index]
-        encoded = self._encoded.get(pointer)
-        if encoded is None:
-            if len(self._encoded) >= _CACHED_MAPS:
-                self._encoded.clear()
-            encoded = self._encoded[pointer] = _encode(self._spec, pointer)
-        return int(encoded.getPtr())
-
-
-def _encode(spec: TensorMapSpec, address: int) -> Any:
-    words, halves = driver.cuuint64_t, driver.cuuint32_t
-    return checked(
-        driver.cuTensorMapEncodeTiled(
-            getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{spec.dtype.tma}"),
-            len(spec.shape),
-            address,
-            [words(extent) for extent in spec.shape],
-            [words(stride) for stride in spec.strides],
-            [halves(extent) for extent in spec.box],
-            [halves(1)] * len(spec.shape),
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            _SWIZZLES[spec.swizzle],
-            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{L2_PROMOTION_BYTES}B"),
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        ),
-        f"encoding the tensor map {spec} at {address:#x}",
-    )
-
-
-def launch_config(shape: LaunchShape) -> Any:
-    """The driver's configuration of a launch on the legacy default stream."""
-    config = driver.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid, 1, 1
-    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1
-    config.sharedMemBytes = shape.smem_bytes
-    config.hStream = driver.CUstream(0)
-    attributes = []
-    if shape.cluster > 1:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x = shape.cluster
-        attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
-        attributes.append(attribute)
-    if shape.dependent:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        attribute.value.programmaticStreamSerializationAllowed = 1
-        attributes.append(attribute)
-    config.attrs, config.numAttrs = attributes, len(attributes)
-    return config

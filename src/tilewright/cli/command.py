@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tilewright.cli.output import print_json
-from tilewright.errors import message_of
+from tilewright.errors import ArgumentValueError, message_of
 
 UsageError: Any = typer.BadParameter.__bases__[0]
 """The usage error of click, which typer has under different names."""
@@ -96,6 +96,20 @@ def as_typed(option: inspect.Parameter) -> dict[str, str]:
         elif str(about.default).startswith("--"):  # typer takes an option's first word for its default
             flag = about.default.partition("/")[0]
     return dict.fromkeys(names, flag)
+
+
+def refuse(options: Any, purpose: str, remedy: str) -> None:
+    """Raise an ArgumentValueError if a dataclass of options has one that is not as by default.
+
+    purpose: what the options are for, and why not here.
+    """
+    given = []
+    for option in _options_of(type(options)):
+        if (value := getattr(options, option.name)) not in (option.default, []):
+            flag = as_typed(option)[option.name]
+            given.append(flag.replace("--", "--no-") if value is False else flag)
+    if given:
+        raise ArgumentValueError(f"{', '.join(given)} {'are' if len(given) > 1 else 'is'} for {purpose}: {remedy}")
 
 
 class Ended(Exception):

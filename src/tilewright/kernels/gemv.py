@@ -277,11 +277,10 @@ class GemvKernel(Kernel):
 
     def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         if not 0 <= config.prefetch < 2**31:
-            raise ConfigError(f"config={config!r} has prefetch={config.prefetch}: count CTAs, from 0 to 2**31 - 1")
+            raise ConfigError.of(config, f"it has prefetch={config.prefetch}: count CTAs, from 0 to 2**31 - 1")
         if config.swap_ab and problem.columns != problem.n:
-            raise ConfigError(
-                f"config={config!r} computes the transposed product, whose columns are no pairs of a gate: take "
-                f"swap_ab=False"
+            raise ConfigError.of(
+                config, "it computes the transposed product, whose columns are no pairs of a gate: take swap_ab=False"
             )
         return super()._check_limits(config, constants, problem, hardware)
 

@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from math import inf
 from types import CodeType
@@ -28,6 +28,11 @@ MAX_TILES = 2**31 - 1
 
 class ConfigError(ArgumentValueError):
     """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+
+    @classmethod
+    def of(cls, config: object, fault: str) -> "ConfigError":
+        """The error that says what is wrong with a Config and what to do, and then which Config it is."""
+        return cls(f"config: {fault}; the Config is {brief(config)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +181,7 @@ class Kernel(ABC):
         """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
         return config
 
-    def launch_options(self, config: Any) -> dict[str, int]:
+    def launch_options(self, config: Any) -> Mapping[str, Any]:
         """The fields of a Config that are arguments of a launch, as KernelArguments takes them."""
         return {}
 
@@ -230,20 +235,23 @@ class Kernel(ABC):
     def _check_limits(self, config: Any, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """The shape of the launch, which obeys every limit of the GPU; otherwise a ConfigError."""
         if constants.smem_bytes > hardware.smem_bytes:
-            raise ConfigError(
-                f"config={config!r} needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
-                f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile"
+            raise ConfigError.of(
+                config,
+                f"it needs {constants.smem_bytes} bytes of shared memory and {hardware.name} has "
+                f"{hardware.smem_bytes} per block: take fewer stages or a smaller tile",
             )
         if constants.cluster > hardware.sm_count:
-            raise ConfigError(
-                f"config={config!r} launches clusters of {constants.cluster} CTAs, each on an SM of its own, and "
-                f"{hardware.name} has {hardware.sm_count}: take smaller clusters"
+            raise ConfigError.of(
+                config,
+                f"it launches clusters of {constants.cluster} CTAs, each on an SM of its own, and {hardware.name} has "
+                f"{hardware.sm_count}: take smaller clusters",
             )
         tiles = self.tile_count(constants, problem)
         if tiles > MAX_TILES:
-            raise ConfigError(
-                f"config={config!r} cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger "
-                f"tiles, or split the batch"
+            raise ConfigError.of(
+                config,
+                f"it cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger tiles, or "
+                "split the batch",
             )
         return self.launch_shape(constants, problem, hardware)
 
@@ -252,22 +260,21 @@ class Kernel(ABC):
         for rule, reason in self.rules:
             if not eval(_code_of(rule), {"__builtins__": {}}, values):
                 named = ", ".join(f"{name}={values[name]}" for name in _names(rule, values))
-                raise ConfigError(
-                    f"config={config!r} of kernel {self.name!r} breaks the rule `{rule}` ({named}): {reason}"
-                )
+                raise ConfigError.of(config, f"it breaks the rule `{rule}` of kernel {self.name!r} ({named}): {reason}")
 
     def _check_types(self, config: Any) -> None:
         if not isinstance(config, self.config_type):
             remedy = f"pass tilewright.{self.config_type.__name__}(...) or another kernel="
             if not fields_of(self.config_type):
                 remedy = "it leaves nothing to choose, so leave config out, or pass another kernel="
-            raise ConfigError(f"config={config!r} is not what kernel {self.name!r} takes: {remedy}")
+            raise ConfigError.of(config, f"it is not what kernel {self.name!r} takes: {remedy}")
         for name, field in fields_of(self.config_type).items():
             value = getattr(config, name)
             if type(value) is not field.type:  # True does not count as an int
-                raise ConfigError(
-                    f"config={config!r} of kernel {self.name!r} has {name}={value!r} of type {type(value).__name__}, "
-                    f"and {name} is of type {field.type.__name__}: convert it"
+                raise ConfigError.of(
+                    config,
+                    f"it has {name}={value!r} of type {type(value).__name__}, and {name} is of type "
+                    f"{field.type.__name__}: convert it",
                 )
 
     def assemble(self, config: Any, problem: Problem, hardware: Hardware, like: Launch | None = None) -> Launch:
@@ -282,6 +289,25 @@ class Kernel(ABC):
         maps = self.tensor_maps(constants, problem)
         arguments = KernelArguments(maps, problem, **self.launch_options(config))
         return Launch(source, shape, arguments, constants, exchanged=problem is not asked)
+
+    def resized(self, config: Any, rows: int, hardware: Hardware, like: Launch) -> Launch:
+        """The launch with a Config for another number of rows, of a problem that has the same features.
+
+        like: one with this Config. Both have two rows or more. Raises a ConfigError as `assemble` does; limits of fewer
+        rows are those of more.
+        """
+        arguments = like.arguments
+        assert isinstance(arguments, KernelArguments)
+        problem = arguments.problem
+        if like.exchanged:
+            before, problem = problem.n, problem._replace(n=rows)
+        else:
+            before, problem = problem.m, problem._replace(m=rows)
+        if rows > before:
+            shape = self._check_limits(config, like.constants, problem, hardware)
+        else:
+            shape = self.launch_shape(like.constants, problem, hardware)
+        return Launch(like.source, shape, arguments.resized(problem), like.constants, like.exchanged)
 
     def _written(self, config: Any, problem: Problem) -> tuple[Constants, TranslationUnit]:
         """The Constants of a Config for a problem as it is solved, and their translation unit."""
@@ -352,6 +378,14 @@ def values_of(config: Any) -> dict[str, Any]:
     """The values of a Config's fields by name."""
     config_type: type = type(config)
     return {name: getattr(config, name) for name in fields_of(config_type)}
+
+
+def brief(config: Any) -> str:
+    """A Config by the fields that are not as usual: `WgmmaConfig(tile_m=256, stages=3)`; others by their repr."""
+    if not is_dataclass(config):
+        return repr(config)
+    unusual = {each.name: value for each in fields(config) if (value := getattr(config, each.name)) != each.default}
+    return f"{type(config).__name__}({', '.join(f'{name}={value!r}' for name, value in unusual.items())})"
 
 
 def _field(hint: Any) -> Field:

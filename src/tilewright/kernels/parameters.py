@@ -3,10 +3,11 @@
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from tilewright.dtypes import DType
 from tilewright.problem import MAX_BATCH_DIMS, OPERANDS, Problem, operand_names
+from tilewright.rounding import round_up
 
 if TYPE_CHECKING:  # planning does without it
     from tilewright.model.tensor_map import TensorMapModel
@@ -72,12 +73,20 @@ def same_parameters(cuda: str, operands: int) -> tuple[str, str]:
 L2_PROMOTION_BYTES = 128
 """What L2 fetches at least for a copy by one of our tensor maps."""
 
+TMA_ALIGNMENT = 16
+"""The alignment of addresses and strides that TMA needs, in bytes."""
+
+
+def unused_stride(inner: int, dtype: DType) -> int:
+    """A valid stride in bytes for a dimension of extent 1, beside an inner dimension of so many elements."""
+    return round_up(inner * dtype.nbytes, TMA_ALIGNMENT)
+
 
 class TensorMapSpec(NamedTuple):
     """A tensor map as `cuTensorMapEncodeTiled` takes it, except the address, which is `operand`'s pointer.
 
     Dimensions run innermost first; `strides` are in bytes and leave out the innermost; `swizzle` is the span in bytes
-    (0, 32, 64, 128).
+    (0, 32, 64, 128). inner: whether the innermost dimension walks the operand's columns or its rows.
     """
 
     operand: str
@@ -86,6 +95,20 @@ class TensorMapSpec(NamedTuple):
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    inner: Literal["row", "column"]
+
+    def resized(self, problem: Problem) -> "TensorMapSpec":
+        """The map for a problem that differs in an extent alone, which is 2 or more in both."""
+        rows, columns = problem.extents(self.operand)
+        inner, outer = (columns, rows) if self.inner == "column" else (rows, columns)
+        _, _, batches = self.shape
+        outer_stride, batch_stride = self.strides
+        if batches == 1:
+            batch_stride = unused_stride(inner, self.dtype)
+        return TensorMapSpec(
+            self.operand, self.dtype, (inner, outer, batches), (outer_stride, batch_stride), self.box, self.swizzle,
+            self.inner,
+        )  # fmt: skip
 
     @property
     def model(self) -> "TensorMapModel":
@@ -141,16 +164,28 @@ class KernelArguments(NamedTuple):
     """The Arguments of a kernel that solves a Problem; pointers are in the order of `operand_names`.
 
     group_m, prefetch: what a Config says of the order of tiles and of L2, on which no compiled code depends.
+    like: the parameters of a problem that differs from this one in m or n alone, if they were made before.
     """
 
     tensor_maps: tuple[TensorMapSpec, ...]
     problem: Problem
     group_m: int = 1
     prefetch: int = 0
+    like: GemmParameters | None = None
 
     def structure(self) -> GemmParameters:
         """The parameters of a launch with null pointers, alpha 1 and beta 0."""
-        return gemm_parameters(self)
+        if self.like is None:
+            return gemm_parameters(self)
+        parameters = type(self.like).from_buffer_copy(self.like)
+        parameters.m, parameters.n = self.problem.m, self.problem.n
+        return parameters
+
+    def resized(self, problem: Problem) -> "KernelArguments":
+        """The arguments for a problem that differs in m or n alone, which is 2 or more in both."""
+        like = self.like or gemm_parameters(self)
+        maps = tuple([spec.resized(problem) for spec in self.tensor_maps])
+        return KernelArguments(maps, problem, self.group_m, self.prefetch, like)
 
     def places(self) -> tuple[int, ...]:
         """Those of the operands, and of what an expression has."""

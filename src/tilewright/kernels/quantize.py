@@ -182,7 +182,7 @@ def validate(question: Quantization, config: QuantizeConfig) -> None:
     )
     for holds, rule in rules:
         if not holds:
-            raise ConfigError(f"config={config!r}: {rule}")
+            raise ConfigError.of(config, rule)
 
 
 def row_config(question: Quantization, chunks: int) -> QuantizeConfig:

@@ -5,13 +5,10 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.kernels.parameters import TensorMapSpec
+from tilewright.kernels.parameters import TMA_ALIGNMENT, TensorMapSpec, unused_stride
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Matrix
 from tilewright.rounding import round_up
-
-ALIGNMENT = 16
-"""The alignment of addresses and strides, in bytes."""
 
 MAX_STRIDE = 2**40 - 1
 
@@ -35,17 +32,22 @@ def ring_stages(smem_bytes: int, stage_bytes: int, staging_bytes: int = 0) -> in
 
 
 class TmaTensor(NamedTuple):
-    """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes."""
+    """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes.
+
+    inner: whether the inner extent counts the matrix's columns or its rows.
+    """
 
     operand: str
     dtype: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    inner: Literal["row", "column"]
 
     def map(self, box_inner: int, box_outer: int) -> TensorMapSpec:
         """The tensor map for boxes of one batch, whose inner extent is the swizzle span."""
         box = (box_inner, box_outer, 1)
-        return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, box_inner * self.dtype.nbytes)
+        swizzle = box_inner * self.dtype.nbytes
+        return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, swizzle, self.inner)
 
 
 class TmaFactor(NamedTuple):
@@ -65,8 +67,8 @@ def tensor(
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
     that pass `refusal.oversized` are below 2**31, the limit of coordinates.
     """
-    if matrix.alignment < ALIGNMENT:
-        return Refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {ALIGNMENT}", operand)
+    if matrix.alignment < TMA_ALIGNMENT:
+        return Refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {TMA_ALIGNMENT}", operand)
     row_stride, column_stride = matrix.row_stride, matrix.column_stride
     if inner == "column":
         extent, stride, outer, outer_steps, outer_stride = columns, column_stride, "row", rows, row_stride
@@ -90,15 +92,15 @@ def tensor(
     for name, steps, stride in ((outer, outer_steps, outer_stride), ("batch", batch_steps, batch_stride)):
         stride_bytes = stride * nbytes
         if steps == 1:
-            stride_bytes = round_up(extent * nbytes, ALIGNMENT)  # any valid stride: it is never used
-        if stride_bytes % ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
+            stride_bytes = unused_stride(extent, matrix.dtype)
+        if stride_bytes % TMA_ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
             return Refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
-                f"{ALIGNMENT} bytes up to {MAX_STRIDE}",
+                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE}",
                 operand,
             )
         strides.append(stride_bytes)
-    return TmaTensor(operand, matrix.dtype, (extent, outer_steps, batch_steps), tuple(strides))
+    return TmaTensor(operand, matrix.dtype, (extent, outer_steps, batch_steps), tuple(strides), inner)
 
 
 def factor(

@@ -260,32 +260,33 @@ class WgmmaKernel(Kernel):
     def _check_limits(self, config: Any, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
         shape = super()._check_limits(config, constants, problem, hardware)
         if not 1 <= config.group_m <= 64:
-            raise ConfigError(
-                f"config={config!r} has group_m={config.group_m}: tiles are walked in bands of 1 to 64 rows"
-            )
+            raise ConfigError.of(config, f"it has group_m={config.group_m}: tiles are walked in bands of 1 to 64 rows")
         if not 0 <= config.prefetch <= 64:
-            raise ConfigError(f"config={config!r}: up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
+            raise ConfigError.of(config, "up to 64 k-blocks are brought to L2 ahead: take a smaller prefetch")
         if config.swap_ab and problem.epilogue.keeps_columns:
-            raise ConfigError(
-                f"config={config!r} computes the transposed product, whose columns are rows here, and no pairs of a "
-                f"gate, nor to be summed or to have scales that change along k: take swap_ab=False"
+            raise ConfigError.of(
+                config,
+                "it computes the transposed product, whose columns are rows here, and no pairs of a gate, nor to be "
+                "summed or to have scales that change along k: take swap_ab=False",
             )
         if constants.split_k > 1 and problem.batch_invariant:
-            raise ConfigError(
-                f"config={config!r} splits k, and with batch_invariant=True all rows are summed in one order whatever "
-                f"their number: take split_k=1"
+            raise ConfigError.of(
+                config,
+                "it splits k, and with batch_invariant=True all rows are summed in one order whatever their number: "
+                "take split_k=1",
             )
         k_blocks = ceil_div(problem.k, constants.tile_k)
         if constants.split_k > k_blocks:
-            raise ConfigError(
-                f"config={config!r} splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
-                f"{constants.tile_k}: take a smaller split_k"
+            raise ConfigError.of(
+                config,
+                f"it splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
+                f"{constants.tile_k}: take a smaller split_k",
             )
         steps = ceil_div(self.tile_count(constants, problem), shape.grid) * ceil_div(k_blocks, constants.split_k)
         if steps > MAX_STEPS:
-            raise ConfigError(
-                f"config={config!r} gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: "
-                f"split the batch"
+            raise ConfigError.of(
+                config,
+                f"it gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: split the batch",
             )
         return shape
 

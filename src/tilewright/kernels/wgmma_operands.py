@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from tilewright.dtypes import FP8
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs, scaled_columns
+from tilewright.kernels.parameters import TMA_ALIGNMENT
 from tilewright.kernels.refusal import Refusal
 from tilewright.model.cost import Promotion
 from tilewright.problem import Matrix, Problem, cuts_k
@@ -51,7 +52,7 @@ class Stores(NamedTuple):
         return not (self.chunks or self.pairs)
 
 
-_EIGHT = tma.ALIGNMENT // 2
+_EIGHT = TMA_ALIGNMENT // 2
 """Elements of 2 bytes where a box may begin along the inner dimension (seen on an H200)."""
 
 _last: tuple[Problem, TmaOperands] | None = None

@@ -34,15 +34,17 @@ def find_ncu() -> Path:
     )
 
 
-def profile(ncu: Path, command: Sequence[str], metrics: Sequence[str]) -> list[Counted]:
+def profile(ncu: Path, command: Sequence[str], metrics: Sequence[str], *, whole: bool = False) -> list[Counted]:
     """The metrics of each launch that a command makes between the profiler's start and stop, in their order.
 
+    whole: of each launch from the command's start to its end.
     The clocks stay as they are, and caches are empty before each pass. Raises UnavailableError if ncu may not count,
     or counts nothing.
     """
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.csv")
-        options = ("--csv", "--print-units", "base", "--clock-control", "none", "--profile-from-start", "off")
+        start = "on" if whole else "off"
+        options = ("--csv", "--print-units", "base", "--clock-control", "none", "--profile-from-start", start)
         names = ",".join(_known(ncu, metrics))
         done = subprocess.run(
             [str(ncu), *options, "--log-file", str(log), "--metrics", names, *command],

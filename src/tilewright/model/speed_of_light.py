@@ -46,13 +46,14 @@ def speed_of_light(problem: Problem, chip: "AnyChip") -> SpeedOfLight:
 
 
 def of_product(
-    chip: "AnyChip", m: int, n: int, k: int, operands: str, clock: float | None = None, watts: float | None = None
-) -> SpeedOfLight:
+    chip: "AnyChip", m: int, n: int, k: int, operands: str, clock: float | None = None, watts: float | None = None,
+    data: str = "randn",
+) -> SpeedOfLight:  # fmt: skip
     """The roofline of a product of elements of a type by its name, on any chip and of any type that it multiplies.
 
     out has elements of 2 bytes if those of A and B are smaller, else of the same size. clock: in Hz, if it is not the
-    boost clock. watts: a power limit, for bf16 and fp16 on an H200. Raises an ArgumentValueError for an extent below 1
-    and for a type that the chip does not multiply.
+    boost clock. watts: a power limit, for bf16 and fp16 on an H200; data: what is multiplied there, as in
+    `power.BY_DATA`. Raises an ArgumentValueError for an extent below 1 and for a type that the chip does not multiply.
     """
     from tilewright.model.chips import BYTES, chip_of
     from tilewright.model.power import settled_flops
@@ -66,5 +67,5 @@ def of_product(
     return SpeedOfLight(
         compute_seconds=flops / chip.flops(rate, clock),
         memory_seconds=moved / chip.gpu.memory_bandwidth,
-        power_seconds=0.0 if watts is None else flops / settled_flops(chip.gpu, watts),
+        power_seconds=0.0 if watts is None else flops / settled_flops(chip.gpu, watts, data),
     )

@@ -32,11 +32,6 @@ class Binding(NamedTuple):
     problem: Problem
     is_exchanged: bool = False
 
-    @property
-    def exchanged(self) -> "Binding":
-        """The same with a and b in each other's role."""
-        return Binding(self.problem, not self.is_exchanged)
-
 
 def result_shape(a: Operand, b: Operand, gate: str | None = None) -> tuple[int, ...]:
     """The shape of a @ b by `numpy.matmul`'s rules, with a gate of half as many columns.

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright.arrays import describe
-from tilewright.backends.protocol import Backend, Executable
+from tilewright.backends.protocol import Executable
 from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
@@ -16,15 +16,15 @@ from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.repack import RepackConfig
 from tilewright.planner import tuned
-from tilewright.planner.binding import Binding
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, Offers, standing_for
 from tilewright.planner.copies import REPACK, CopyingExecutable
+from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
 from tilewright.planner.tuned_table import Table
-from tilewright.problem import Problem, operand_names
+from tilewright.problem import Problem
 
 MOST = 256
 """The most families that are kept."""
@@ -67,7 +67,8 @@ class Member(NamedTuple):
                 elif position == OUT or not (len(shape) < 2 or (len(shape) == 2 and shape[0] == 1)):
                     return None
             pointer = pointers[position]
-            forms.append((dtype, extents, strides, device, writable, pointer & -pointer & 15))
+            alignment = pointer & -pointer & 15
+            forms.append((type(call.arrays[position]), dtype, extents, strides, device, writable, alignment))
         return cls(tuple(forms), rows, call)
 
 
@@ -84,22 +85,57 @@ class _Known:
         self.offers: dict[bool, Offers] = {}
 
 
+class _Row(NamedTuple):
+    """A slot of a family, and how the bytes that its elements span grow with the number of rows.
+
+    low, high: of one row, from the address on. before, after: of each further row, 0 if it has no rows of the result.
+    """
+
+    slot: Slot
+    has_rows: bool
+    low: int
+    high: int
+    before: int
+    after: int
+
+    @classmethod
+    def of(cls, slot: Slot, has_rows: bool) -> "_Row":
+        """That of a slot of any number of rows."""
+        if not has_rows:
+            return cls(slot, False, *slot.bounds(), 0, 0)
+        step = slot.strides[0] * slot.dtype.nbytes
+        one = slot._replace(shape=(1, slot.shape[1]))
+        return cls(slot, True, *one.bounds(), min(step, 0), max(step, 0))
+
+    def bounds(self, rows: int) -> tuple[int, int, int]:
+        """Those of a slot of so many rows."""
+        more = rows - 1
+        return self.slot.position, self.low + more * self.before, self.high + more * self.after
+
+    def resized(self, member: Member) -> Slot:
+        """The slot of a member's array."""
+        position, signature, alignment, shape, strides, dtype = self.slot
+        if self.has_rows:
+            shape = (member.rows, shape[1])
+        return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
+
+
 class Family:
     """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
 
     def __init__(
-        self,
-        problem: Problem,
-        slots: Sequence[Slot],
-        backend: Backend,
-        allocates: bool,
-        made: Mapping[int, Choice] | None,
+        self, problem: Problem, form: Form, slots: Sequence[Slot], allocates: bool, made: Mapping[int, Choice] | None
     ):
-        self._problem, self._slots, self._backend, self._allocates = problem, slots, backend, allocates
-        self._names = operand_names(problem.epilogue.expression)
+        self._problem, self._form, self._backend, self._allocates = problem, form, form.backend, allocates
+        self._rows = [_Row.of(slot, self._has_rows(slot)) for slot in slots]
         self._made = made
         self._known: _Known | None = None
-        self._launches: dict[tuple[str, Any, int], Launch] = {}
+        self._launches: dict[tuple[str, Any, int], tuple[int, Launch]] = {}
+        """By kernel, Config and what of m features depend on: the most rows, and the launch of so many."""
+
+    def _has_rows(self, slot: Slot) -> bool:
+        named = self._form.names[slot.position] not in _WITHOUT_ROWS
+        return named and len(slot.shape) == 2 and slot.shape[0] == self._problem.m
 
     @classmethod
     def of(cls, request: Request, plan: Plan, made: Mapping[int, Choice] | None = None) -> "Family | None":
@@ -115,8 +151,7 @@ class Family:
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products
         )
-        allocates = request.call.arrays[OUT] is None
-        return cls(problem, plan.slots, request.backend, allocates, made) if holds else None
+        return cls(problem, plan.form, plan.slots, request.call.arrays[OUT] is None, made) if holds else None
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
@@ -125,34 +160,26 @@ class Family:
         if choice is None:
             return None
         copied = choice.copied
-        loaded = self._loaded(choice.kernel, choice.config, copied.problem if copied.copies else problem)
+        posed = copied.problem if copied.copies else problem
+        loaded = self._loaded(choice.kernel, choice.config, posed, copied=bool(copied.copies))
         if loaded is None:
             return None
         launch, compiled, executable = loaded
         if copied.repacking is not None:
-            repack = self._loaded(REPACK, RepackConfig(), copied.repacking)
+            repack = self._loaded(REPACK, RepackConfig(), copied.repacking, copied=True)
             if repack is None:
                 return None
             executable = CopyingExecutable(copied, repack[-1], executable, backend, launch.exchanged)
-        slots = [self._resized(slot, member) for slot in self._slots]
+        slots = [row.resized(member) for row in self._rows]
         arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
         if self._allocates:
             allocate = out_allocator(arrays[A], slots[-1])
             arrays = with_out(arrays, allocate())
             slots[-1] = slots[-1]._replace(signature=describe(arrays[OUT], "out")[0])
-        plan = Plan(
-            Binding(problem, launch.exchanged),
-            backend,
-            Prepared(choice, compiled, executable),
-            slots,
-            arrays,
-            pointers,
-            alpha=alpha,
-            beta=beta,
-            allocate=allocate,
-        )
+        prepared = Prepared(choice, compiled, executable, launch.exchanged)
         if allocate is None:
-            plan.check_overlap(arrays, pointers)
+            self._form.check_overlap(arrays, pointers, [row.bounds(member.rows) for row in self._rows])
+        plan = Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, allocate=allocate)
         if stream is not None:
             stream_handle(stream, backend)
         return plan
@@ -188,37 +215,34 @@ class Family:
         return choice
 
     def _loaded(
-        self, kernel: Kernel, config: Any, problem: Problem
+        self, kernel: Kernel, config: Any, problem: Problem, *, copied: bool
     ) -> tuple[Launch, CompiledKernel, Executable] | None:
-        """A launch that is ready; None if its kernel is not compiled and loaded."""
+        """A launch that is ready, of a problem with copies or of the family's; None if its kernel is not loaded."""
         backend = self._backend
-        launch = self._launch(kernel, config, problem)
+        launch = self._launch(kernel, config, problem, copied=copied)
         compiled = in_memory(launch.source, backend.hardware.arch)
         if compiled is None or not backend.has_loaded(compiled):
             return None
         return launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
-    def _launch(self, kernel: Kernel, config: Any, problem: Problem) -> Launch:
-        """The launch of a kernel with a Config.
+    def _launch(self, kernel: Kernel, config: Any, problem: Problem, *, copied: bool) -> Launch:
+        """The launch of a kernel with a Config; the strides of copies may change with the number of rows.
 
         The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
-        few = min(problem.m, problem.n) <= FEW_ROWS
-        key = kernel.name, config, problem.m if few else problem.m & -problem.m & 7
-        like = self._launches.get(key)
-        launch = kernel.assemble(config, problem, self._backend.hardware, like)
-        if like is None:
+        rows, hardware = problem.m, self._backend.hardware
+        few = min(rows, problem.n) <= FEW_ROWS
+        key = kernel.name, config, rows if few else rows & -rows & 7
+        most, like = self._launches.get(key, (0, None))
+        if like is None or copied:
+            like = launch = kernel.assemble(config, problem, hardware, like)
+        if not copied:
+            launch = kernel.resized(config, rows, hardware, like)
+        if rows > most:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()
-            self._launches[key] = launch
+            self._launches[key] = rows, launch
         return launch
-
-    def _resized(self, slot: Slot, member: Member) -> Slot:
-        """The slot of a member's array: as the family's, but for the rows."""
-        position, signature, alignment, shape, strides, dtype = slot
-        if self._names[position] not in _WITHOUT_ROWS and len(shape) == 2 and shape[0] == self._problem.m:
-            shape = (member.rows, shape[1])
-        return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
 
 
 class Families:

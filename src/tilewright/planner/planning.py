@@ -16,6 +16,7 @@ from tilewright.planner.choose import Choice, choose
 from tilewright.planner.column_sums import SummingExecutable
 from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.family import Families, Member
+from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
 from tilewright.planner.request import Request
@@ -43,9 +44,7 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
             executable = CopyingExecutable(choice.copied, others.pop(0), executable, backend, launch.exchanged)
         if others:
             executable = SummingExecutable(request.problem, executable, others.pop(), backend)
-        prepared = Prepared(choice, compiled, executable)
-        if launch.exchanged:
-            binding = binding.exchanged
+        prepared = Prepared(choice, compiled, executable, launch.exchanged != binding.is_exchanged)
     (arrays, signatures, pointers, names), operands, allocate = request.call, request.operands, None
     if arrays[OUT] is None:
         allocate = out_allocator(arrays[A], operands["out"])
@@ -56,12 +55,13 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         for position, signature in enumerate(signatures)
         if signature is not None
     ]
+    slots.sort(key=lambda slot: slot.position == OUT)
+    runs, multiplies = prepared is not None, request.alpha != 0
     return Plan(
-        binding,
-        backend,
+        Form(request.problem, backend, slots, arrays, multiplies=multiplies, runs=runs),
+        request.problem,
         prepared,
-        sorted(slots, key=lambda slot: slot.position == OUT),
-        arrays,
+        slots,
         pointers,
         alpha=request.alpha,
         beta=request.beta,

@@ -5,15 +5,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from tilewright.hardware import H200
 from tilewright.model.chips import Chip, Rate
-from tilewright.model.power import Settled
+from tilewright.model.power import BY_DATA, LIMITS, MEASURED, Settled, allowed
 from tilewright.plots.panels import behind
-from tilewright.plots.style import BLUE, GREEN, INK, RED, SMALL, figure, styled
+from tilewright.plots.style import BLUE, GRAY, GREEN, INK, ORANGE, SERIES, SMALL, figure, styled
 
 
 @styled()
-def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float | None) -> Figure:
-    """TFLOP/s against the clock: the speed of light, what was measured, and what a power limit allows."""
+def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled]) -> Figure:
+    """TFLOP/s against the clock: the speed of light, and what was measured."""
     picture, (axes,) = figure(7.2, 4.0)
     boost, top = rate.clock / 1e6, chip.gpu.cuda_core_clock / 1e6
     low = top / 2
@@ -38,16 +39,24 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
         )  # fmt: skip
     for each in measured:
         if each.tflops < 640 or each is measured[-1]:
-            side, shift = ("right", -7) if each.mhz > low + 0.7 * (top - low) else ("left", 7)
+            leftwards = each is measured[-1] or each.mhz > low + 0.7 * (top - low)
+            side, shift = ("right", -7) if leftwards else ("left", 7)
             text = f"{each.m} x {each.n} x {each.k}, {each.watts:.0f} W"
             place: dict[str, Any] = {
-                "xytext": (shift, 5 if each is measured[-1] else -3),
+                "xytext": (shift, -24 if each is measured[-1] else -3),
                 "textcoords": "offset points",
                 "ha": side,
             }
             axes.annotate(text, (each.mhz, each.tflops), fontsize=SMALL, color=INK, **place)
-    if allowed is not None:
-        axes.axhline(allowed / 1e12, color=RED, lw=1.2, label="what the power limit allows, by measured joules")
+    of_data = [point for point in BY_DATA.values() if measured]
+    axes.plot(
+        [point.mhz for point in of_data], [point.tflops for point in of_data], "o", color=ORANGE, markersize=4.5,
+        label="8192 x 8192 x 8192 by its data" if measured else None,
+    )  # fmt: skip
+    for point in of_data[:1] + of_data[2:5]:
+        text = f"{point.data}, {point.watts:.0f} W"
+        place = {"xytext": (7, -8), "textcoords": "offset points"}
+        axes.annotate(text, (point.mhz, point.tflops), fontsize=SMALL, color=INK, **place)
     axes.set_xlim(low, top * 1.03)
     axes.set_ylim(0, peak * max(1.12, 1.05 * top / boost))
     axes.set_xlabel("MHz of the SMs")
@@ -56,6 +65,31 @@ def by_clock(chip: Chip, rate: Rate, measured: Sequence[Settled], allowed: float
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower left", fontsize=SMALL)
     axes.set_title(f"{chip.name}, {rate.operands}", loc="left")
+    return picture
+
+
+@styled()
+def by_limit(watts: float) -> Figure:
+    """TFLOP/s of an H200 against watts: what was measured by products and by data, and what follows at a limit."""
+    picture, (axes,) = figure(7.2, 4.2)
+    limits = list(range(LIMITS[0], LIMITS[1] + 1, 5))
+    for color, (data, point) in zip(SERIES, BY_DATA.items(), strict=False):
+        follows = [allowed(H200, limit, data).flops / 1e12 for limit in limits]
+        axes.plot(limits, follows, color=color, lw=1.2, label=f"{data}, {point.joules_per_tflop:.2f} J/TFLOP")
+        axes.plot(point.watts, point.tflops, "o", color=color, markersize=5)
+    axes.plot(
+        [each.watts for each in MEASURED], [each.tflops for each in MEASURED], "D", color=INK, markersize=3.5, ls="",
+        label="products of 512 x 512 x 512 and larger, randn",
+    )  # fmt: skip
+    axes.axvline(watts, color=GRAY, lw=0.9, ls="--")
+    axes.set_xlim(LIMITS[0], LIMITS[1] * 1.01)
+    axes.set_ylim(0)
+    axes.set_xlabel("watts: marks as measured at 700 W, lines the limit")
+    axes.set_ylabel("TFLOP/s")
+    axes.grid(lw=0.4)
+    axes.spines[["top", "right"]].set_visible(False)
+    picture.legend(loc="outside lower left", fontsize=SMALL, ncols=3)
+    axes.set_title("H200, bf16, by the measured joules of an operation", loc="left")
     return picture
 
 

@@ -1,12 +1,8 @@
 """Requests, sectors and wavefronts of the emulator against those that Nsight Compute reads from the hardware."""
 
-import csv
 import json
 import os
-import shutil
-import subprocess
 import sys
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +10,10 @@ import pytest
 
 from support.profiles import PROFILES, counted_aside
 from support.proof import EQUAL
+from tilewright.errors import UnavailableError
+from tilewright.measure import ncu
 
 TESTS = Path(__file__).parents[2]
-SECONDS = 300
 WAVEFRONT_TOLERANCE = 0.02
 """Most are equal, but NVRTC's PTX of simt has by chance 51 or 52 loads from shared memory, of which ptxas keeps 51."""
 
@@ -97,58 +94,26 @@ def both(proof, tmp_path_factory):
 
     The emulator runs while ncu does. Skips where ncu may not count, and says so on record.
     """
-    folder = tmp_path_factory.mktemp("ncu")
-    ncu = _find_ncu()
-    with counted_aside(PROFILES if ncu else ()) as counted:
-        measured, reason = {}, "ncu is not installed"
-        if ncu:
-            measured, reason = _measure(ncu, folder / "log.csv", folder / "launched.json")
-        proof.attach("counters", ncu=reason, table=[])
-        if not measured:
-            pytest.skip(reason)
-        yield counted, measured
-
-
-def _measure(ncu, log, launched):
-    """The values, and what is to be said about them."""
-    command = [
-        ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--log-file", str(log),
-        "--metrics", ",".join(_METRICS), sys.executable, "-m", "support.profiles", str(launched),
-    ]  # fmt: skip
-    paths = [str(TESTS), str(TESTS.parent / "src"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     try:
-        done = subprocess.run(
-            command, env=environment, cwd=TESTS.parent, capture_output=True, text=True, timeout=SECONDS, check=False
-        )
-        said = f"exit status {done.returncode}: {done.stderr[-1500:]}"
-    except subprocess.TimeoutExpired:
-        said = f"ncu did not end in {SECONDS} seconds"
-    text = log.read_text() if log.exists() else ""
-    if "ERR_NVGPUCTRPERM" in text:
-        return {}, "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)"
-    names = json.loads(launched.read_text()) if launched.exists() else []
-    rows = _rows(text)
+        tool = ncu.find_ncu()
+        with counted_aside(PROFILES) as counted:
+            measured = _measured(tool, tmp_path_factory.mktemp("ncu") / "launched.json")
+            proof.attach("counters", ncu=str(tool), table=[])
+            yield counted, measured
+    except UnavailableError as unavailable:
+        proof.attach("counters", ncu=str(unavailable), table=[])
+        pytest.skip(str(unavailable))
+
+
+def _measured(tool, launched):
+    """The values; raises UnavailableError if ncu may not count, or does not see each launch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(TESTS), str(TESTS.parent / "src")]), prepend=os.pathsep)
+        rows = ncu.profile(tool, [sys.executable, "-m", "support.profiles", str(launched)], _METRICS, whole=True)
+    names = json.loads(launched.read_text())
     if len(rows) != len(names):
-        return {}, f"ncu saw {len(rows)} launches of {len(names)}; {said}; log: {text[-500:]}"
-    return dict(zip(names, rows, strict=True)), f"{ncu}, {said}"
-
-
-def _find_ncu():
-    candidates = [shutil.which("ncu"), "/usr/local/cuda/bin/ncu", *map(str, Path("/opt").glob("nvidia/*/*/ncu"))]
-    return next((path for path in candidates if path and Path(path).exists()), None)
-
-
-def _rows(text):
-    """The metrics of each launch, in order."""
-    lines = text.splitlines()
-    start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
-    launches = defaultdict(dict)
-    for row in csv.DictReader(lines[start:]):
-        if row["Metric Name"] in _METRICS:
-            value = row["Metric Value"].replace(",", "")
-            launches[int(row["ID"])][row["Metric Name"]] = float(value) if value not in ("", "n/a") else None
-    return [launches[number] for number in sorted(launches)]
+        raise UnavailableError(f"ncu saw {len(rows)} launches of {len(names)}")
+    return dict(zip(names, rows, strict=True))
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: type(profile).__name__)

@@ -114,8 +114,8 @@ def test_pictures_show_what_was_measured(shown, tmp_path, topic, content):
 @pytest.mark.parametrize(
     ("topic", "content", "words", "said"),
     [
-        ("speed-of-light", POWER, ("16", "16", "16"), "leave M N K, --clock and --watts out"),
-        ("speed-of-light", POWER, ("--clock", "1400"), "leave M N K, --clock and --watts out"),
+        ("speed-of-light", POWER, ("16", "16", "16"), "leave M N K, --clock, --watts and --data out"),
+        ("speed-of-light", POWER, ("--clock", "1400"), "leave M N K, --clock, --watts and --data out"),
         ("speed-of-light", POWER, ("--chip", "H20"), "is of H200: give one of H20"),
         ("speed-of-light", {**POWER, "cases": []}, (), "has no measured product"),
         ("speed-of-light", {**POWER, "cases": [case("zeros", -1.0, 1.0, 1.0)]}, (), "cases.0.watts"),

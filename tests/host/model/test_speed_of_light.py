@@ -12,7 +12,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.model.chips import CHIPS
-from tilewright.model.power import MEASURED, joules_per_tflop, settled_flops
+from tilewright.model.power import BY_DATA, LIMITS, MEASURED, allowed, joules_per_tflop, settled_flops
 from tilewright.model.speed_of_light import SpeedOfLight, of_product, speed_of_light
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -84,11 +84,48 @@ def test_measured_points_are_below_the_light_of_their_clock_and_within_the_limit
 
 def test_a_power_limit_allows_what_the_best_product_had():
     best = MEASURED[-1]
-    assert settled_flops(H200, best.watts) == pytest.approx(best.tflops * 1e12)
+    assert settled_flops(H200, best.watts) == pytest.approx(best.tflops * 1e12, rel=2e-3)
     assert joules_per_tflop() == pytest.approx(0.996, abs=1e-3)
     found = printed(8192, 8192, 8192, "--watts", 700)["product"]
     assert found["bound"] == "power"
     assert found["tflops"] == pytest.approx(703, abs=1)
+
+
+def test_kinds_of_data_are_those_of_the_record():
+    cases = json.loads((RESULTS / "power_h200.json").read_text(encoding="utf-8"))["cases"]
+    assert list(BY_DATA) == [case["data"] for case in cases]
+    for case in cases:
+        point = BY_DATA[case["data"]]
+        assert (point.m, point.n, point.k) == (8192, 8192, 8192)
+        assert point.watts == pytest.approx(case["watts"], abs=0.06)
+        assert point.mhz == pytest.approx(case["mhz"], abs=0.6)
+        assert point.tflops == pytest.approx(case["tflops"], abs=0.06)
+
+
+@pytest.mark.parametrize("data", BY_DATA)
+def test_at_its_own_watts_each_kind_of_data_does_what_was_measured(data):
+    point = BY_DATA[data]
+    for watts, rate in ((point.watts, 1), (point.watts / 2, 0.5)):
+        found = allowed("H200", watts, data)
+        assert found.flops == pytest.approx(rate * point.tflops * 1e12, rel=2e-3)
+        assert found.mhz == pytest.approx(rate * point.mhz, rel=2e-3)
+    held = {watts: allowed("H200", watts, data).bound for watts in LIMITS}
+    assert held == {200: "power", 700: "clock" if data in ("zeros", "constant") else "power"}
+
+
+def test_a_limit_is_shown_with_what_was_measured():
+    found = printed("--watts", 500)
+    assert len(found["measured"]) == len(MEASURED) + len(BY_DATA)
+    assert found["at_power_limit"]["zeros"]["tflops"] == pytest.approx(861, abs=0.1)
+    assert found["at_power_limit"]["randn"]["tflops"] == pytest.approx(500 / joules_per_tflop())
+    text = CliRunner().invoke(app, ["model", "speed-of-light", "--watts", "500"]).stdout
+    assert "randn       691  1,462      694             0.996      502  1,058    power" in text
+    zeros = printed(8192, 8192, 8192, "--watts", 400, "--data", "zeros")["product"]
+    assert zeros["power_us"] == pytest.approx(2 * 8192**3 / allowed("H200", 400, "zeros").flops * 1e6)
+
+
+def test_a_chip_without_bf16_is_asked_for_fp16():
+    assert printed(64, 64, 64, "--chip", "V100")["product"]["dtype"] == "fp16"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +134,8 @@ def test_a_power_limit_allows_what_the_best_product_had():
         (("--clock", 5000), "--clock=5000 is no clock of H200: give MHz above 0 and up to 1980"),
         (("--clock", 0), "--clock=0 is no clock of H200"),
         (("--watts", 50), "--watts=50 is no power limit of an H200: give 200 to 700"),
+        (("--data", "zeros"), "--data=zeros is about a product at a power limit: give M N K and --watts"),
+        ((8, 8, 8, "--watts", 700, "--data", "ones"), "--data='ones' was not measured: use zeros, constant, bits:0"),
         (("--watts", 700, "--chip", "A100"), "--watts=700 of A100: joules were measured on an H200"),
         (("--watts", 700, "--dtype", "fp8"), "--watts=700 with --dtype=fp8: joules were measured in bf16"),
         (("--dtype", "fp4"), "--dtype='fp4' is not multiplied by H200: use fp16, bf16, tf32"),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.check.formats import github, sarif
-from tilewright.cli.check.options import LaunchOptions, ProductOptions
+from tilewright.cli.check.options import CheckedProduct, LaunchOptions
 from tilewright.cli.check.show import show, show_summary
-from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command
+from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, command, refuse
 from tilewright.cli.options import Json, Seed, TensorCores, TensorCoresOption
 from tilewright.cli.output import paragraph, print_json, progress
 from tilewright.errors import ArgumentValueError, message_of
@@ -51,7 +51,7 @@ def check(
             show_default=False,
         ),
     ],
-    product: ProductOptions,
+    product: CheckedProduct,
     launch: LaunchOptions,
     schedules: Annotated[int, typer.Option("--schedules", help="Random orders, besides eager and lazy.", min=0)] = 2,
     lines: Annotated[
@@ -110,10 +110,18 @@ def check(
     try:
         orders = asynchronies(schedules, seed)
         if is_file := bool(set("./") & set(kernel)):
-            product.refuse_for_a_file()
+            refuse(
+                product,
+                "a product of tilewright's kernels, and a kernel of a file has none",
+                "describe its arguments with --arg",
+            )
             found = _check_file(kernel, launch, orders, seed, tensor_cores.value)
         else:
-            launch.refuse_for(kernel)
+            refuse(
+                launch,
+                f"the launch of a file's kernel, and {kernel!r} is no file",
+                "name FILE.ptx, FILE.cu or FILE.py:NAME",
+            )
             found = _check_kernels(kernel, product, orders, seed, tensor_cores.value)
         for result in found:
             if kernel in COVERED and written is Format.text and not results:
@@ -180,7 +188,7 @@ def _check_file(
 
 
 def _check_kernels(
-    name: str, product: ProductOptions, orders: "Sequence[Asynchrony]", seed: int, tensor_cores: "Arithmetic"
+    name: str, product: CheckedProduct, orders: "Sequence[Asynchrony]", seed: int, tensor_cores: "Arithmetic"
 ) -> "Iterator[CheckResult]":
     """Check the kernel of that name, or the kernels that it stands for."""
     from tilewright.checking.kernels import checks_of

@@ -1,6 +1,5 @@
 """The options of `tilewright check`: a product for tilewright's own kernels, or the launch of a file's kernel."""
 
-import dataclasses
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -8,21 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import (
-    ActivationOption,
-    DTypeName,
-    EpilogueOption,
-    GateOption,
-    K,
-    M,
-    N,
-    OperandOption,
-    OutputsOption,
-    OwnLayoutOption,
-    expression_of,
-    shape_of,
-)
+from tilewright.cli.options import ActivationOption, shape_of
 from tilewright.cli.output import prints_apart, progress
+from tilewright.cli.targets import OF_A_FILE, FileOptions, ProductOptions
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -31,82 +18,35 @@ if TYPE_CHECKING:
     from tilewright.checking.registers import Place
     from tilewright.emulator.checks.reporting.waivers import Waiver
 
-PTX_OPTIONS = "Launch of a file's kernel"
-
 
 @dataclass(frozen=True, slots=True)
-class ProductOptions:
-    """The product for tilewright's own kernels."""
+class CheckedProduct(ProductOptions):
+    """The product for tilewright's own kernels, with a bias and an activation."""
 
-    m: M = None
-    n: N = None
-    k: K = None
-    dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
-    ] = None
-    layout: OwnLayoutOption = None
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True
     activation: ActivationOption = None
-    epilogue: EpilogueOption = None
-    operand: OperandOption = None
-    gate: GateOption = None
-    outputs: OutputsOption = None
-
-    def refuse_for_a_file(self) -> None:
-        """Raise an ArgumentValueError if an option of a product is given."""
-        if self.m is not None:
-            raise ArgumentValueError(
-                f"M is {self.m}, and a kernel of a file has no M N K: describe its arguments with --arg"
-            )
-        given = {
-            "--dtype": self.dtype,
-            "--layout": self.layout,
-            "--no-bias": not self.bias,
-            "--activation": self.activation,
-            "--epilogue": self.epilogue,
-            "--operand": self.operand,
-            "--gate": self.gate,
-            "--outputs": self.outputs,
-        }
-        if named := [option for option, value in given.items() if value]:
-            are = "are" if len(named) > 1 else "is"
-            raise ArgumentValueError(
-                f"{', '.join(named)} {are} for a product of tilewright's kernels, and a kernel of a file has none: "
-                "describe its arguments with --arg"
-            )
 
     def wanted(self) -> dict[str, Any]:
         """The arguments for `tilewright.checking.kernels.checks_of`."""
-        plain = {"bias": self.bias, "activation": self.activation and self.activation.value}
-        expression = expression_of(self.epilogue, self.operand, self.gate, self.outputs, activation=self.activation)
-        return {
-            **(expression or plain),
-            "shape": shape_of(self.m, self.n, self.k),
-            "dtype": self.dtype and self.dtype.value,
-            "layout": self.layout and self.layout.value,
-        }
+        choices = {"shape": shape_of(self.m, self.n, self.k), **self.choices(self.activation)}
+        if "expression" not in choices:
+            choices |= {"bias": self.bias, "activation": self.activation and self.activation.value}
+        return choices
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchOptions:
+class LaunchOptions(FileOptions):
     """The launch of a kernel of a file."""
 
-    entry: Annotated[
-        str | None,
-        typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=PTX_OPTIONS),
-    ] = None
     grid: Annotated[
-        str | None, typer.Option("--grid", help="CTAs, as X,Y,Z or XxYxZ; 1 by default.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--grid", help="CTAs, as X,Y,Z or XxYxZ; 1 by default.", rich_help_panel=OF_A_FILE)
     ] = None
     block: Annotated[
-        str | None, typer.Option("--block", help="Threads, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--block", help="Threads, as X,Y,Z or XxYxZ.", rich_help_panel=OF_A_FILE)
     ] = None
     cluster: Annotated[
-        str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=PTX_OPTIONS)
+        str | None, typer.Option("--cluster", help="CTAs of a cluster, as X,Y,Z or XxYxZ.", rich_help_panel=OF_A_FILE)
     ] = None
-    shared_bytes: Annotated[
-        int, typer.Option("--shared-bytes", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=PTX_OPTIONS)
-    ] = 0
     arg: Annotated[
         list[str] | None,
         typer.Option(
@@ -115,28 +55,7 @@ class LaunchOptions:
             "tensormap(a, box=\\[64,32], swizzle=64), bytes:00ff; see docs/emulator.md. An array holds random, zeros, "
             "ones, arange, a number, FILE.npy or, by default, poison: bytes ff, NaN where they are floats.",
             show_default=False,
-            rich_help_panel=PTX_OPTIONS,
-        ),
-    ] = None
-    define: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--define",
-            "-D",
-            help="A macro of CUDA C++, as NAME=VALUE; of a Triton kernel a constant or an option, such as BLOCK=128 or "
-            "num_warps=4; may be repeated.",
-            show_default=False,
-            rich_help_panel=PTX_OPTIONS,
-        ),
-    ] = None
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--include",
-            "-I",
-            help="A folder of headers for CUDA C++; may be repeated. Those of CUDA are found.",
-            show_default=False,
-            rich_help_panel=PTX_OPTIONS,
+            rich_help_panel=OF_A_FILE,
         ),
     ] = None
     ignore: Annotated[
@@ -145,7 +64,7 @@ class LaunchOptions:
             "--ignore",
             help="Reports to accept, as KIND\\[@FILE\\[:LINE]], such as race or race@sum.cu:9; may be repeated.",
             show_default=False,
-            rich_help_panel=PTX_OPTIONS,
+            rich_help_panel=OF_A_FILE,
         ),
     ] = None
     waivers: Annotated[
@@ -154,10 +73,9 @@ class LaunchOptions:
             "--waivers",
             help="A file with reports to accept, one a line as for --ignore; # begins a comment.",
             show_default=False,
-            rich_help_panel=PTX_OPTIONS,
+            rich_help_panel=OF_A_FILE,
         ),
     ] = None
-
     at: Annotated[
         str | None,
         typer.Option(
@@ -165,20 +83,9 @@ class LaunchOptions:
             help="Show the registers of a thread of CTA 0 when it first executes a line: FILE:LINE\\[@THREAD], or "
             "PTX:LINE\\[@THREAD].",
             show_default=False,
-            rich_help_panel=PTX_OPTIONS,
+            rich_help_panel=OF_A_FILE,
         ),
     ] = None
-
-    def refuse_for(self, kernel: str) -> None:
-        """Raise an ArgumentValueError if an option is given for a kernel of tilewright."""
-        if given := [
-            f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(self) if getattr(self, field.name)
-        ]:
-            are = "are" if len(given) > 1 else "is"
-            raise ArgumentValueError(
-                f"{', '.join(given)} {are} for the launch of a file's kernel, and {kernel!r} is no file: name "
-                "FILE.ptx, FILE.cu or FILE.py:NAME"
-            )
 
     def accepted(self) -> "tuple[Waiver, ...]":
         """The waivers; raises an ArgumentValueError for what is none."""
@@ -212,13 +119,11 @@ class LaunchOptions:
         from tilewright.checking.doors.cuda import compiled
         from tilewright.checking.launch import Source, launch_of
         from tilewright.checking.wording import COMMAND_LINE
-        from tilewright.jit.user_source import UserSource
 
         entry, title = self.entry, ""
         with progress(f"{'compiling' if cuda else 'reading'} {path.name}"):
             if cuda:
-                user = UserSource.read(path, [str(folder) for folder in self.include or ()], self.define or ())
-                source, entry, title = compiled(user, self.entry, COMMAND_LINE)
+                source, entry, title = compiled(self.source(path), self.entry, COMMAND_LINE)
             else:
                 if given := self.define or self.include:
                     raise ArgumentValueError(f"--define and --include are for sources, not PTX: leave out {given[0]}")

@@ -6,24 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.command import command
-from tilewright.cli.options import (
-    DTypeName,
-    EpilogueOption,
-    GateOption,
-    Json,
-    K,
-    M,
-    N,
-    OperandOption,
-    OutputsOption,
-    OwnLayoutOption,
-    expression_of,
-    hardware_of,
-    parse_shape,
-    shape_of,
-)
+from tilewright.cli.command import command, refuse
+from tilewright.cli.options import Json, hardware_of, parse_shape, shape_of
 from tilewright.cli.output import print_json
+from tilewright.cli.targets import OF_A_FILE, FileOptions, ProductOptions
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import HOPPER
 
@@ -37,16 +23,11 @@ if TYPE_CHECKING:
 DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
 """The products to try where none is given; `copy` takes only those without a sum."""
 
-FILE_OPTIONS = "Kernel of a file"
-
 
 @dataclass(frozen=True, slots=True)
-class ProductOptions:
+class InspectedProduct(ProductOptions):
     """The product for which a kernel of tilewright is compiled."""
 
-    m: M = None
-    n: N = None
-    k: K = None
     problem: Annotated[
         str | None,
         typer.Option(
@@ -55,14 +36,6 @@ class ProductOptions:
             show_default="4096,4096,4096; 4096,4096,0 for copy",
         ),
     ] = None
-    dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
-    ] = None
-    layout: OwnLayoutOption = None
-    epilogue: EpilogueOption = None
-    operand: OperandOption = None
-    gate: GateOption = None
-    outputs: OutputsOption = None
 
     def shape(self, target: str) -> tuple[int, int, int] | None:
         """The shape, of which `target` is the first number if it is one; None if none is given."""
@@ -71,9 +44,9 @@ class ProductOptions:
             if given and self.problem:
                 raise ArgumentValueError(f"--problem={self.problem} and M N K are two shapes: leave one out")
             return parse_shape(self.problem, "--problem") if self.problem else given
-        if self.m is None or self.n is None or self.k is not None or self.problem is not None:
+        if self.k is not None or self.problem is not None:
             raise ArgumentValueError(f"{target} is no kernel: give one, or M N K alone, such as 4096 4096 4096")
-        return int(target), self.m, self.n
+        return shape_of(int(target), self.m, self.n)
 
     def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
         """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
@@ -82,66 +55,30 @@ class ProductOptions:
         from tilewright.kernels.registry import kernel_named
         from tilewright.planner.choose import choose
 
-        shape, layout = self.shape(target), self.layout and self.layout.value
-        expression = expression_of(self.epilogue, self.operand, self.gate, self.outputs)
+        shape, choices = self.shape(target), self.choices()
         if target.isdecimal() and shape is not None:
             kind = parse(self.dtype.value, "--dtype") if self.dtype else bf16
-            product = Product(*shape, dtype=kind, out_dtype=kind, layout=layout or "nt", **expression)
+            choices |= {"dtype": kind, "out_dtype": kind, "layout": choices["layout"] or "nt"}
+            product = Product(*shape, **choices)
             chosen = choose(product.problem, hardware)
             return chosen.kernel, chosen.config, product, chosen.copied.problem
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
         shapes = DEFAULT_SHAPES if shape is None else (shape,)
-        product = first_accepted(kernel, hardware, shapes, self.dtype and self.dtype.value, layout, **expression)
+        product = first_accepted(kernel, hardware, shapes, **choices)
         return kernel, kernel.configs(product.problem, hardware)[0], product, product.problem
-
-    def refuse(self) -> None:
-        """Raise an ArgumentValueError if one is given for a file."""
-        named = {
-            "M": self.m, "--problem": self.problem, "--dtype": self.dtype, "--layout": self.layout,
-            "--epilogue": self.epilogue, "--operand": self.operand, "--gate": self.gate, "--outputs": self.outputs,
-        }  # fmt: skip
-        if given := [option for option, value in named.items() if value]:
-            raise ArgumentValueError(f"{given[0]} is for a product, and a kernel of a file has none: leave it out")
 
 
 @dataclass(frozen=True, slots=True)
-class FileOptions:
-    """How a kernel of a file is compiled and launched."""
+class InspectedFile(FileOptions):
+    """How a kernel of a file is compiled, and how many threads a CTA of it has."""
 
-    entry: Annotated[
-        str | None,
-        typer.Option("--entry", help="The kernel, of several: its name or a part.", rich_help_panel=FILE_OPTIONS),
-    ] = None
     block: Annotated[
         int | None,
         typer.Option(
             "--block",
             help="Threads of a CTA, for the occupancy; by default those of __launch_bounds__.",
             min=1,
-            rich_help_panel=FILE_OPTIONS,
-        ),
-    ] = None
-    shared_bytes: Annotated[
-        int, typer.Option("--shared-bytes", help="Dynamic shared memory in bytes.", min=0, rich_help_panel=FILE_OPTIONS)
-    ] = 0
-    define: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--define",
-            "-D",
-            help="A macro, as NAME=VALUE; may be repeated.",
-            show_default=False,
-            rich_help_panel=FILE_OPTIONS,
-        ),
-    ] = None
-    include: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--include",
-            "-I",
-            help="A folder of headers; may be repeated. Those of CUDA are found.",
-            show_default=False,
-            rich_help_panel=FILE_OPTIONS,
+            rich_help_panel=OF_A_FILE,
         ),
     ] = None
 
@@ -154,21 +91,12 @@ class FileOptions:
 
         if not target.endswith(SUFFIXES):
             raise ArgumentValueError(f"{target} is not CUDA C++: name a file that ends with {', '.join(SUFFIXES)}")
-        user = UserSource.read(Path(target), [str(folder) for folder in self.include or ()], self.define or ())
+        user = self.source(Path(target))
         user = UserSource(user.name, user.text, user.folders, user.definitions, architecture=arch)
         _, entry, title = compiled(user, self.entry, COMMAND_LINE)
         kernel = user.compiled(self.entry if self.entry and is_expression(self.entry) else "")._replace(name=entry)
         threads = self.block or threads_of(kernel)
         return Inspection.of(kernel, sources_on_disk(kernel), threads, self.shared_bytes), title
-
-    def refuse(self, target: str) -> None:
-        """Raise an ArgumentValueError if one is given for a kernel of tilewright."""
-        named = {
-            "--entry": self.entry, "--block": self.block, "--shared-bytes": self.shared_bytes,
-            "--define": self.define, "--include": self.include,
-        }  # fmt: skip
-        if given := [option for option, value in named.items() if value]:
-            raise ArgumentValueError(f"{given[0]} is for a kernel of a file, and {target!r} is none: name FILE.cu")
 
 
 @command
@@ -181,8 +109,8 @@ def inspect(
             show_default=False,
         ),
     ],
-    product: ProductOptions,
-    file: FileOptions,
+    product: InspectedProduct,
+    file: InspectedFile,
     arch: Annotated[
         str,
         typer.Option(
@@ -223,12 +151,12 @@ def inspect(
 
     hardware = hardware_of(arch)
     if set("./") & set(kernel):
-        product.refuse()
+        refuse(product, "a product, and a kernel of a file has none", "leave such options out")
         found, title = file.inspected(kernel, hardware.arch)
         text = Path(kernel).read_text(encoding="utf-8")
         about: dict[str, Any] = {"kernel": title, "entry": found.compiled.name, "file": kernel}
     else:
-        file.refuse(kernel)
+        refuse(file, f"a kernel of a file, and {kernel!r} is none", "name FILE.cu")
         found, text, about = _of_ours(product, kernel, hardware)
     listings = {}
     if source:
@@ -251,7 +179,7 @@ def inspect(
         show(found, about)
 
 
-def _of_ours(options: ProductOptions, target: str, hardware: "Hardware") -> "tuple[Inspection, str, dict[str, Any]]":
+def _of_ours(options: InspectedProduct, target: str, hardware: "Hardware") -> "tuple[Inspection, str, dict[str, Any]]":
     """A kernel of tilewright, its translation unit, and what it was compiled for."""
     from tilewright.explaining.inspection import Inspection, sources_of
     from tilewright.jit.cache import build

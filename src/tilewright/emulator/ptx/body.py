@@ -97,6 +97,8 @@ class BodyParser:
             self.entry.refusal = str(error)
             return matching_brace(self.text, start) + 1
         self._resolve_branches()
+        if not self.entry.instructions:  # the end of a body returns, too, and what runs has an instruction
+            self.entry.instructions.append(Instruction("ret", (), (), None, self.line, None))
         return self.position
 
     def _body(self) -> None:
