@@ -332,7 +332,7 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
         choose(problem("1000x1000x1024 nt bf16")._replace(k=k, a=a), H200)
     assert [record.getMessage() for record in caplog.records] == [
         "each call copies a first, in about 3 us, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
-        "multiple of 16 bytes up to 1099511627775"
+        "multiple of 16 bytes up to 1,099,511,627,775"
     ]
 
 
