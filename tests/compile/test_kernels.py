@@ -130,6 +130,13 @@ def units():
                         yield pytest.param(kernel, config, each, gpu, id=name)
 
 
+@pytest.mark.parametrize("kernel", [each for each in KERNELS.values() if each.name != "copy"], ids=attrgetter("name"))
+def test_the_emulator_runs_the_ptx_of_what_the_gpu_runs(kernel):
+    product = next(each for each in PROBLEMS if kernel.refuses(each, H200) is None)
+    unit = kernel.assemble(kernel.configs(product, H200)[0], product, H200).source
+    assert build(unit, H200.virtual_arch).ptx == build(unit, H200.arch).ptx
+
+
 @pytest.mark.parametrize(("kernel", "config", "product", "gpu"), list(units()))
 def test_unit_fits_in_registers(kernel, config, product, gpu, record_property):
     launch = kernel.assemble(config, product, gpu)
