@@ -17,13 +17,15 @@ ifeq ($(VENV),none)
 PY := PYTHONPATH=src $(PYTHON)
 BIN :=
 READY := python
+HATCHLING := $(PYTHON) -m hatchling
 else
 PY := $(VENV)/bin/python
 BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
+HATCHLING := $(CURDIR)/$(PY) -m hatchling
 endif
 
-SOURCES := src tests tools examples
+SOURCES := src tests tools examples wheels
 LINTS := lint-style lint-format lint-types lint-cuda lint-spelling
 FOLDERS := $(wildcard tests/host tests/compile tests/emulate)
 OTHERS := build/others
@@ -89,13 +91,14 @@ test-docs: docs $(READY)  ## The site and a report in headless Chromium, which m
 	@$(PY) -m tilewright report 256 256 256 --gpu H200 --record results/ladder_4096.json -o build/website/report.html
 	@.venv-docs/bin/python -m pytest tests/site --site build/website/site
 
-wheel: $(READY)  ## The wheel, in dist
+wheel: $(READY)  ## The wheels of a release, in dist: tilewright, and its emulator
 	@rm -rf dist
-	@$(PY) -m hatchling build -t wheel -d dist
+	@TILEWRIGHT_RELEASE=1 $(HATCHLING) build -t wheel -d $(CURDIR)/dist
+	@cd wheels/emulator && $(HATCHLING) build -t wheel -d $(CURDIR)/dist
 
-test-wheel: wheel  ## The wheel in an empty environment: what doctor finds there, and a product in the emulator
+test-wheel: wheel  ## The wheels in an empty environment: what doctor finds there, and a product in the emulator
 	@rm -rf .venv-wheel
-	$(call environment,.venv-wheel,"$$(echo dist/*.whl)[$(CUDA)]")
+	$(call environment,.venv-wheel,dist/tilewright_emulator-*.whl "$$(echo dist/tilewright-*.whl)[$(CUDA)]")
 	@env -u PYTHONPATH .venv-wheel/bin/tilewright doctor
 	@env -u PYTHONPATH .venv-wheel/bin/tilewright run 70 50 30 --bias --activation gelu --backend emulator
 

@@ -1,12 +1,14 @@
 """The GPUs as named tuples of data-sheet facts; the models and the planner read only these."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from tilewright.dtypes import FP8, DType, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
 
+Known = TypeVar("Known")
 Unit = Literal["tcgen05", "wgmma", "mma", "cuda_cores"]
 """The unit that multiplies: tensor cores by one of three instructions, or CUDA cores by fused multiply-adds."""
 
@@ -129,6 +131,11 @@ class Hardware(NamedTuple):
         return hash(self.name)
 
     @property
+    def virtual_arch(self) -> str:
+        """The architecture for which NVRTC ends with PTX: "compute_90a" for `sm_90a`."""
+        return self.arch.replace("sm_", "compute_")
+
+    @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
         return _capability(self.arch)
@@ -208,12 +215,20 @@ def standing_for(arch: str) -> Hardware:
     return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES), rates=rates)
 
 
-def named(name: str, argument: str) -> Hardware:
-    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names."""
-    by_name = {known.lower(): gpu for known, gpu in GPUS.items()} | {"h100": H100_SXM}
-    if name.lower() not in by_name:
-        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(GPUS)}")
-    return by_name[name.lower()]
+@overload
+def named(name: str, argument: str) -> Hardware: ...
+@overload
+def named(name: str, argument: str, among: Mapping[str, Known]) -> Known: ...
+def named(name: str, argument: str, among: Mapping[str, Any] = GPUS) -> Any:
+    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names.
+
+    among: what is chosen from, by name; the GPUs that planning knows if not given.
+    """
+    by_name = {known.lower(): gpu for known, gpu in among.items()} | {"h100": among[H100_SXM.name]}
+    found = by_name.get(name.lower().replace(" ", "-")) if isinstance(name, str) else None
+    if found is None:
+        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(among)}")
+    return found
 
 
 def recognize(device_name: str) -> Hardware | None:

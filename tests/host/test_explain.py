@@ -211,7 +211,10 @@ def test_scales_of_fp8_are_explained():
     ("call", "words"),
     [
         (lambda: explained(8, 8, 0), ["no sums", "1 or more"]),
-        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99'", "H200"]),
+        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99'", "H200", "B200"]),
+        (lambda: explained(8, 8, 8, gpu="V100"), ["gpu=V100 is sm_70", "need sm_80: use A100, RTX-4090, H100-SXM"]),
+        (lambda: explained(8, 8, 8, gpu="B200"), ["by tcgen05 alone, which no kernel uses: use A100,", ", or fp32"]),
+        (lambda: explained(8, 8, 8, "fp8_e4m3", gpu="A100"), ["mma needs tensor cores for fp8"]),
         (lambda: tw.spec((8, -1), "bf16"), ["shape=(8, -1)", "negative"]),
         (lambda: tw.spec((8, 8), "bf16", (8,)), ["strides=(8,)", "one each"]),
         (lambda: tw.spec(8, "bf16"), ["shape=8", "tuple"]),
@@ -247,6 +250,13 @@ def test_a_rung_that_the_model_does_not_know_is_explained_as_far_as_it_goes():
     assert found.time is None
     assert found.levels[-1].name == "SMEM"
     assert "does not know smem_tiles" in str(found)
+
+
+@pytest.mark.parametrize(("gpu", "dtype", "kernel"), [("RTX 4090", "bf16", "mma"), ("B200", "fp32", "simt")])
+def test_gpus_that_only_the_models_know_are_explained(gpu, dtype, kernel):
+    found = explained(1024, 1024, 1024, dtype, gpu=gpu)
+    assert (found.kernel, found.gpu) == (kernel, gpu.replace(" ", "-"))
+    assert 0 < found.light.seconds < found.time.seconds < 100 * found.light.seconds
 
 
 def test_a_missing_operand_is_named():

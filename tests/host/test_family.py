@@ -72,7 +72,7 @@ def facts(plan, backend):
     return {
         "plan": (plan.problem, plan.kernel, plan.config, plan.reason, plan.alpha, plan.beta),
         "launches": (plan.compiled, launches),
-        "call": (plan.slots, plan.pointers, plan._roles, plan._allocate is None),
+        "call": (plan.slots, plan.pointers, plan._roles),
         "form": {name: value for name, value in vars(plan.form).items() if not callable(value)},
     }
 

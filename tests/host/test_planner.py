@@ -69,7 +69,7 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=4, epilogue="direct"),
+        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -79,9 +79,18 @@ CHOICES = (
     (
         "2048x11008x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_n=136, stages=6, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=176, stages=5, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
-    ("2048x4096x11008 nt bf16", H200, WgmmaConfig(group_m=16)),
+    (
+        "2048x4096x11008 nt bf16",
+        H200,
+        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+    ),
+    (
+        "512x5120x25600 nt bf16",
+        H200,
+        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+    ),
     (
         "1000x1000x1000 nt bf16",
         H200,
@@ -323,7 +332,7 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
         choose(problem("1000x1000x1024 nt bf16")._replace(k=k, a=a), H200)
     assert [record.getMessage() for record in caplog.records] == [
         "each call copies a first, in about 3 us, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
-        "multiple of 16 bytes up to 1099511627775"
+        "multiple of 16 bytes up to 1,099,511,627,775"
     ]
 
 

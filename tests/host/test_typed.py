@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -15,8 +16,8 @@ import tilewright
 
 ROOT = Path(__file__).parents[2]
 
-MOST_BYTES = 1_250_000
-"""Of the wheel: text of some 570 files, compressed to a third."""
+MOST_BYTES = 1_000_000
+"""Of a wheel."""
 
 RIGHT = """
 from pathlib import Path
@@ -66,25 +67,45 @@ tw.check("it", grid=1, blocks=2)
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel of this tree, as a path."""
+def built(folder, project=ROOT, **environment):
+    """The wheel of a project of this tree, which is made in a folder."""
     pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("user")
+    there = set(folder.glob("*.whl"))
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    subprocess.run(build, cwd=project, env={**os.environ, **environment}, check=True, capture_output=True)
+    (made,) = set(folder.glob("*.whl")) - there
+    return made
 
 
 @pytest.fixture(scope="module")
-def users_python(wheel):
-    """The Python of a user who installed tilewright's wheel beside its dependencies."""
-    folder = wheel.parent
+def wheels(tmp_path_factory):
+    """The two wheels of a release."""
+    folder = tmp_path_factory.mktemp("user")
+    return [built(folder, TILEWRIGHT_RELEASE="1"), built(folder, ROOT / "wheels/emulator")]
+
+
+def contents(wheel):
+    """The files of a wheel, those about it apart."""
+    with ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def metadata(wheel):
+    """What a wheel says about itself."""
+    with ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(name).decode()
+
+
+@pytest.fixture(scope="module")
+def users_python(wheels):
+    """The Python of a user who installed tilewright's wheels beside its dependencies."""
+    folder = wheels[0].parent
     venv.create(folder / "venv", symlinks=True)
     (site,) = folder.glob("venv/lib/python*/site-packages")
-    with ZipFile(wheel) as archive:
-        archive.extractall(site)
+    for wheel in wheels:
+        with ZipFile(wheel) as archive:
+            archive.extractall(site)
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     for name, text in (("right.py", RIGHT), ("wrong.py", WRONG)):
         (folder / name).write_text(text)
@@ -111,13 +132,28 @@ def pyright(python, name):
     return [f"{each['range']['start']['line']}: {each['message']}" for each in found if each["severity"] == "error"]
 
 
-def test_the_wheel_is_the_package_and_small(wheel):
-    sources = (path for path in (ROOT / "src/tilewright").rglob("*") if path.is_file() and path.suffix != ".pyc")
-    with ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert packed == {str(path.relative_to(ROOT / "src")) for path in sources}
-    assert "tilewright/py.typed" in packed
-    assert wheel.stat().st_size < MOST_BYTES
+SOURCES = {
+    str(path.relative_to(ROOT / "src"))
+    for path in (ROOT / "src/tilewright").rglob("*")
+    if path.is_file() and path.suffix != ".pyc"
+}
+
+
+def test_the_wheels_of_a_release_are_the_package_and_small(wheels):
+    package, emulator = map(contents, wheels)
+    assert package | emulator == SOURCES
+    assert not package & emulator
+    assert "tilewright/py.typed" in package
+    assert max(wheel.stat().st_size for wheel in wheels) < MOST_BYTES
+    version = f"Version: {tilewright.__version__}\n"
+    assert all(version in metadata(wheel) for wheel in wheels)
+    assert f"Requires-Dist: tilewright-emulator=={tilewright.__version__}\n" in metadata(wheels[0])
+
+
+def test_a_wheel_from_sources_is_the_whole_package(tmp_path):
+    wheel = built(tmp_path)
+    assert contents(wheel) == SOURCES
+    assert "tilewright-emulator" not in metadata(wheel)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the folders of an environment have other names")

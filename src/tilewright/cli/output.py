@@ -1,4 +1,8 @@
-"""The output of commands: results on stdout, everything else on stderr."""
+"""The output of commands: results on stdout, everything else on stderr.
+
+Numbers that people read have commas between thousands. Shapes such as 4096 x 4096, addresses, words of instructions and
+whatever was typed stand as they are typed.
+"""
 
 import ctypes
 import functools

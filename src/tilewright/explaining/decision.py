@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from tilewright.dtypes import fp32
+from tilewright.explaining.screen import us
 from tilewright.hardware import Hardware
 from tilewright.planner.choose import Choice
 from tilewright.planner.choose import asked as asked_kernels
@@ -45,7 +46,7 @@ def _taken(choice: Choice, hardware: Hardware) -> str:
 def _ranked(choice: Choice, hardware: Hardware) -> str:
     """What the model that ranks says, which is mostly too quick."""
     seconds = choice.seconds(hardware)
-    return f"ranked at {seconds * 1e6:.3g} us" if seconds < inf else "and no model knows its time"
+    return f"ranked at {us(seconds * 1e6)} us" if seconds < inf else "and no model knows its time"
 
 
 def _config(choice: Choice, hardware: Hardware) -> str:

@@ -6,12 +6,15 @@ from typing import Any
 
 from tilewright.api import gpu_count
 from tilewright.arrays import adopt
-from tilewright.errors import ArgumentValueError
+from tilewright.dtypes import DType
+from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.explaining.decision import decision
 from tilewright.explaining.explanation import Explanation, Tiles, Time
 from tilewright.explaining.remedies import free_rows, remedies
 from tilewright.explaining.rivals import rivals
-from tilewright.hardware import H200, Hardware, named
+from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, named
+from tilewright.kernels.registry import KERNELS
+from tilewright.model.chips import CHIPS
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.model.tiling.levels import Level, levels
 from tilewright.operand import HOST, Operand, Spec
@@ -52,8 +55,8 @@ def explain(
 
     Takes the arguments of `plan` that decide this; each array may be a `spec`, which has no memory. gpu: the name of a
     GPU, in any case, which need not be there; H100 means H100-SXM. By default it is the arrays' own, or this machine's
-    first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, and an ArgumentValueError
-    for a product without sums.
+    first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, an ArgumentValueError for
+    a product without sums, and an UnsupportedError for a GPU that no kernel is known on, which names the others.
     """
     expression, of_expression = expression_of(
         epilogue, operands, gate, outputs, activation, Scaling(recipe, scale_a, scale_b), c=c, beta=beta, bias=bias
@@ -71,6 +74,8 @@ def explain(
         raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
     check_names(kernel, config)
     hardware, present = gpu_of(gpu, given["a"].device)
+    if not present:
+        _require_kernel(hardware, problem.a.dtype)
     return explained(problem, hardware, present=present, kernel=kernel, config=config)
 
 
@@ -115,11 +120,35 @@ def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Oper
 def gpu_of(gpu: str | None, device: int = HOST) -> tuple[Hardware, bool]:
     """The GPU that is meant, and whether it is there."""
     if gpu is not None:
-        wanted = named(gpu, "gpu")
+        wanted = named(gpu, "gpu", CHIPS).gpu
         return wanted, gpu_count() > 0 and _there(0).name == wanted.name
     if device != HOST or gpu_count():
         return _there(max(device, 0)), True
     return H200, False
+
+
+def _require_kernel(gpu: Hardware, dtype: DType) -> None:
+    """Raise an UnsupportedError if a GPU multiplies a type by units that no kernel has: why, and which GPUs are known.
+
+    Kernels themselves say why they do not take a product.
+    """
+    users = {kernel.unit_of(dtype) for kernel in KERNELS.values()}
+
+    def usable(each: Hardware) -> bool:
+        return each.capability >= LEAST_CAPABILITY and not users.isdisjoint(units_of(each))
+
+    def units_of(each: Hardware) -> list[str]:
+        return [unit for unit, multiplied, _ in each.rates if multiplied == dtype]
+
+    new = gpu.capability >= LEAST_CAPABILITY
+    if usable(gpu) or (new and not units_of(gpu)):
+        return
+    why, remedy = f"is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}", ""
+    if new:
+        why = f"multiplies {dtype} at a known rate by {', '.join(units_of(gpu))} alone, which no kernel uses"
+        remedy = ", or fp32"
+    others = ", ".join(name for name, chip in CHIPS.items() if usable(chip.gpu))
+    raise UnsupportedError(f"gpu={gpu.name} {why}: use {others}{remedy}")
 
 
 def _there(device: int) -> Hardware:

@@ -43,6 +43,10 @@ def us(value: float) -> str:
     return f"{value:,.0f}" if value >= 999.5 else f"{value:.1f}" if value >= 99.95 else f"{value:.2f}"
 
 
+def _rate(value: float) -> str:
+    return three_digits(value) if value < 999.5 else f"{value:,.0f}"
+
+
 def _time(record: Mapping[str, Any]) -> list[str]:
     light = f"{us(record['speed_of_light_us'])} us by {record['speed_of_light_bound']}"
     if "predicted_time_us" not in record:
@@ -51,7 +55,7 @@ def _time(record: Mapping[str, Any]) -> list[str]:
     share = record["speed_of_light_us"] / seconds
     said = [
         f"{us(seconds)} us at the power limit, {us(burst)} us right after idle; "
-        f"{three_digits(record['predicted_tflops'])} TFLOP/s, {share:.0%} of the speed of light ({light})",
+        f"{_rate(record['predicted_tflops'])} TFLOP/s, {share:.0%} of the speed of light ({light})",
         ", ".join(f"{name} {us(value)}" for name, value in record["parts_us"].items()) + " us",
     ]
     names = list(record["limits_us"])
@@ -66,9 +70,9 @@ def _time(record: Mapping[str, Any]) -> list[str]:
 
 def _tiles(record: Mapping[str, Any]) -> list[str]:
     tiles = record["tiles"]
-    waves = f"{tiles['waves']} wave{'s' * (tiles['waves'] > 1)}"
+    waves = f"{tiles['waves']:,} wave{'s' * (tiles['waves'] > 1)}"
     return [
-        f"{tiles['ctas']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']}: "
+        f"{tiles['ctas']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']:,}: "
         f"{1 - tiles['busy']:.1%} of the places are empty, and {1 - tiles['edges']:.1%} of the tiles is outside"
     ]
 

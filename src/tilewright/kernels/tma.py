@@ -96,7 +96,7 @@ def tensor(
         if stride_bytes % TMA_ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
             return Refusal(
                 f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
-                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE}",
+                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE:,}",
                 operand,
             )
         strides.append(stride_bytes)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.dtypes import FP8, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import GPUS, H100_SXM, MAX_SMEM_BYTES, REGISTERS, Hardware, SmLimits
+from tilewright.hardware import GPUS, MAX_SMEM_BYTES, REGISTERS, Hardware, SmLimits, named
 from tilewright.model.memory.banks import BANK_BYTES, BANKS
 
 SOURCES = {
@@ -222,7 +222,7 @@ class Chip(NamedTuple):
 
     def rate(self, operands: str, sums: str | None = None) -> Rate:
         """The fastest way to multiply elements of a type; fp8_e4m3 is fp8. An ArgumentValueError lists the types."""
-        family = operands.partition("_")[0]
+        family = str(operands).partition("_")[0]
         found = [each for each in self.rates if each.operands == family and sums in (None, each.sums)]
         if not found:
             known = ", ".join(dict.fromkeys(each.operands for each in self.rates))
@@ -383,11 +383,7 @@ def chip_of(chip: AnyChip) -> Chip:
         return chip
     if isinstance(chip, Hardware):
         return chip_of(chip.name)._replace(gpu=chip)
-    by_name = {known.lower(): each for known, each in CHIPS.items()} | {"h100": CHIPS[H100_SXM.name]}
-    found = by_name.get(chip.lower().replace(" ", "-")) if isinstance(chip, str) else None
-    if found is None:
-        raise ArgumentValueError(f"chip={chip!r} is unknown: use {', '.join(CHIPS)}")
-    return found
+    return named(chip, "chip", CHIPS)
 
 
 def gpu_of(chip: AnyChip) -> Hardware:

@@ -102,6 +102,28 @@ def test_negative_numbers_are_refused_with_one_error(name):
         assert done.stderr.count("tilewright: ") == 1
 
 
+LONG = re.compile(r"(?<![\w.,-])\d{4,}(?!\w)")
+"""Four digits in a row, but those of names and behind a point."""
+SHAPE = re.compile(r"\d+(?: x \d+)+")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "explain", "inspect"])
+def test_numbers_have_commas_between_thousands(name):
+    """All but shapes, words of instructions, fields of a tensor map, and what was typed."""
+    if name in ("control", "tensor-map"):
+        pytest.skip("it shows values as programs have them")
+    asked = {
+        "explain": [["explain", "16", "28672", "8192", "--gpu", "H20"], ["explain", "8192", "8192", "8192"]],
+        "inspect": [["inspect", "wgmma"]],
+    }.get(name) or [["model", *words] for words in examples(name) if "--plot" not in words and "--json" not in words]
+    for words in asked:
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        typed = set(re.findall(r"\d+", " ".join(words)))
+        shown = SHAPE.sub("", done.stdout.partition("\nsources\n")[0])
+        assert set(LONG.findall(shown)) - typed == set(), shown
+
+
 def test_a_picture_that_cannot_be_written_is_refused(tmp_path):
     words = examples("waves")[0]
     assert "is in a folder that does not exist" in invoke(*words, "--plot", tmp_path / "a" / "b.svg", code=2).stderr
@@ -142,7 +164,7 @@ def test_a_pair_that_is_none_is_refused():
         (("wgmma", "--chip", "B200"), "--chip=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
         (("waves", 512, 512, "--sms", 10_001), "--sms=10001 must be an integer from 1 to 10,000"),
         (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
-        (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
+        (("issue", "--registers", "1,2,3,4"), "--registers=[1, 2, 3, 4] are more than an instruction reads: give 3"),
         (("l1", "lane*4", "--smem", 999_999), "--smem=999999 bytes cannot be set aside for shared memory: use 0, 8"),
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
         (("llm", "llama-2-7b", "--weight-bits", 0), "--weight-bits=0 is no width of a weight: give 1 to 16"),

@@ -68,7 +68,7 @@ def occupancy(
             "warps per SM": f"{held.warps} of {held.most_warps} ({held.share:.1%})",
             f"CTAs on {gpu.sm_count} SMs": held.ctas * gpu.sm_count,
         }  # fmt: skip
-        table(f"{threads} threads of {registers} registers and {smem:,} bytes of SMEM a CTA on {gpu.name}", rows)
+        table(f"{threads:,} threads of {registers} registers and {smem:,} bytes of SMEM a CTA on {gpu.name}", rows)
         if measured is not None:
             extents = " x ".join(str(measured[extent]) for extent in "mnk")
             console().print(f"\n{extents} in fp32, right after idle", style="italic", markup=False)
@@ -83,7 +83,7 @@ def occupancy(
         from tilewright.plots.residency import by_registers as picture
 
         found: dict[int, Occupancy] = {count: by_registers(count) for count in range(1, 256)}
-        return picture(found, registers, f"{threads} threads and {smem:,} bytes of SMEM a CTA on {gpu.name}")
+        return picture(found, registers, f"{threads:,} threads and {smem:,} bytes of SMEM a CTA on {gpu.name}")
 
     output.show(content, show, draw)
 
@@ -125,7 +125,7 @@ def waves(
 
     def show() -> None:
         rows = {
-            "tiles": f"{found.tiles:,} = {found.tiles_m:,} x {found.tiles_n:,}",
+            "tiles": f"{found.tiles:,} = {found.tiles_m} x {found.tiles_n}",
             "at once": f"{found.slots:,} = {count:,} SMs x {ctas_per_sm:,}",
             "waves": f"{found.count:,} ({found.exact:.2f})",
             "tiles of the last wave": found.last,

@@ -33,7 +33,7 @@ def tiling(output: PictureOptions, m: M, n: N, k: K, options: CutOptions) -> Non
         for level in cut.levels:
             block = f"{level.block.m} x {level.block.n}"
             sizes = (compact(level.read_bytes), compact(level.written_bytes))
-            rates = (f"{level.intensity:.1f}", f"{level.fma_per_word:.1f}")
+            rates = (f"{level.intensity:,.1f}", f"{level.fma_per_word:,.1f}")
             cells.append((level.name, level.reader, block, *sizes, *rates))
         columns(cells, gap=3, headings=1)
 
@@ -74,14 +74,14 @@ def block(
         cells = [("block", "reads for each k", "multiply-adds", "per word")]
         for each, value in others.items():
             mark = " <-" if each == mine else ""
-            cells.append((f"{each.m} x {each.n}{mark}", str(each.m + each.n), str(elements), f"{value:.2f}"))
+            cells.append((f"{each.m} x {each.n}{mark}", f"{each.m + each.n:,}", f"{elements:,}", f"{value:,.2f}"))
         columns(cells, gap=3, headings=1)
-        table("", {"a square of as many elements": f"{best:.2f}"})
+        table("", {"a square of as many elements": f"{best:,.2f}"})
 
     def draw() -> "Figure":
         from tilewright.plots.tilings import by_shape
 
-        return by_shape(others, mine, f"multiply-adds per word of blocks of {elements} elements")
+        return by_shape(others, mine, f"multiply-adds per word of blocks of {elements:,} elements")
 
     output.show(record, show, draw)
 
@@ -102,12 +102,12 @@ def loops(m: M, n: N, k: K, as_json: Json = False) -> None:
         print_json({"m": m, "n": n, "k": k, "orders": [order.as_dict() for order in found]})
         return
     cells: list[tuple[str, ...]] = [
-        ("loops", "loads of A", "of B", "of C", "stores of C", "all", "kept", "steps of A, B, C", "inside")
+        ("loops", "loads of A", "of B", "of C", "stores of C", "all", "kept", "step of A", "of B", "of C", "inside")
     ]
     for order in found:
         loads = (compact(order.loads[name]) for name in INDICES)
-        steps = ", ".join(str(order.strides[name]) for name in INDICES)
-        last = (compact(order.stores["C"]), compact(order.accesses), order.kept, steps, order.form)
+        steps = (f"{order.strides[name]:,}" for name in INDICES)
+        last = (compact(order.stores["C"]), compact(order.accesses), order.kept, *steps, order.form)
         cells.append((" ".join(order.order), *loads, *last))
     columns(cells, gap=3, headings=1)
 
@@ -150,4 +150,4 @@ def chains(
         "chains of a warp that hide the latency": least,
     }  # fmt: skip
     place = f" in each of {warps} warps" if warps > 1 else ""
-    table(f"{count} chain{'s' * (count > 1)} of {length} operations, of {latency} clocks each{place}", rows)
+    table(f"{count:,} chain{'s' * (count > 1)} of {length:,} operations, of {latency:,} clocks each{place}", rows)

@@ -150,7 +150,7 @@ def control(
         rows = [(f"{16 * at:04x}  {name or ''}", str(each), _halves(word)) for at, (word, name, each) in numbered]
         columns(rows[:SHOWN], gap=2)
         if len(rows) > SHOWN:
-            console().print(f"and {len(rows) - SHOWN} more")
+            console().print(f"and {len(rows) - SHOWN:,} more")
     if unnamed:
         console().print(f"without names: {unnamed}", markup=False)
 
@@ -209,7 +209,7 @@ def issue(
     registers: Annotated[
         str | None,
         typer.Option("--registers", help="Source registers of an instruction, such as 97,99,101.", show_default=False),
-        Gives("register"),
+        Gives("register", "registers"),
     ] = None,
     chip: Chip = "V100",
     as_json: Json = False,
