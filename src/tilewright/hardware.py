@@ -131,6 +131,11 @@ class Hardware(NamedTuple):
         return hash(self.name)
 
     @property
+    def virtual_arch(self) -> str:
+        """The architecture for which NVRTC ends with PTX: "compute_90a" for `sm_90a`."""
+        return self.arch.replace("sm_", "compute_")
+
+    @property
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
         return _capability(self.arch)

@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from operator import attrgetter
 
 import pytest
 
+from tilewright.errors import UnavailableError
 from tilewright.jit import compile as compiler
 from tilewright.jit import listing, source
 from tilewright.jit.compile import CompilationError, CompilerMissing, compile
@@ -121,6 +123,17 @@ def test_one_run_yields_ptx_cubin_and_resources(arch):
     assert kernel.compile_seconds > 0
 
 
+@pytest.mark.parametrize("unit", [REVERSE, CROWDED], ids=attrgetter("name"))
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_virtual_architecture_yields_the_same_ptx_alone(arch, unit):
+    kernel = compile(unit, arch.replace("sm", "compute"))
+    assert kernel.ptx == compile(unit, arch).ptx
+    assert kernel.machine_code is None
+    for name in ("cubin", "registers", "spill_bytes", "stack_bytes", "static_smem_bytes"):
+        with pytest.raises(UnavailableError, match=f"{unit.name} was compiled for compute_.*to PTX alone"):
+            getattr(kernel, name)
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_spills_and_stack_are_on_record(arch):
     kernel = compile(CROWDED, arch)
@@ -166,8 +179,8 @@ def test_an_error_of_ptxas_is_reported():
 
 
 def test_an_arch_that_is_not_one_is_refused():
-    with pytest.raises(ValueError, match="compute_90"):
-        compile(REVERSE, "compute_90")
+    with pytest.raises(ValueError, match="arch = 'ampere': name an architecture such as"):
+        compile(REVERSE, "ampere")
     with pytest.raises(CompilationError, match="sm_999"):
         compile(REVERSE, "sm_999")
 

@@ -56,7 +56,7 @@ def launch() -> Launch:
 
 @pytest.mark.planted_fault
 def test_every_mutant_is_reported(launch):
-    ptx = build(launch.source, H200.arch).ptx
+    ptx = build(launch.source, H200.virtual_arch).ptx
     assert finding(ptx) is None
     mutants = generate(ptx)
     assert {mutant.kind for mutant in mutants} >= {"drop bar.sync", "drop griddepcontrol.wait"}

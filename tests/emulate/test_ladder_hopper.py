@@ -113,7 +113,7 @@ def test_tiles_that_tma_swizzles_are_read_without_conflicts_by_rows_and_by_colum
     tensor_map = device.tensor_map(
         address=source, dtype=np.int16, shape=(64, 32, 1), strides=(128, 4096), box=(64, 32, 1), swizzle=swizzle
     )
-    kernel = device.load(compile(unit).ptx)
+    kernel = device.load(compile(unit, H200.virtual_arch).ptx)
     counters = device.launch(kernel, (1,), (256,), [tensor_map, out, int(by_row), int(swizzle == 128)])
     assert np.array_equal(device.read(out, tile.nbytes).view(np.int16), tile)
     # 8 warps, whose 16-byte reads go by eight lanes: 4 wavefronts, each of which conflicts repeat.

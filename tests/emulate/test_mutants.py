@@ -90,7 +90,7 @@ def test_a_cluster_ends_without_an_arrival_left_over_or_missing(change, expected
     (subject,) = (subject for subject in SUBJECTS if subject.name == "wgmma tma, overlap, cluster 2x1")
     unit = subject.unit
     monkeypatch.setitem(package_headers(), header, text.replace(drained, drained.replace("stages", f"stages {change}")))
-    found = finding(subject, compile(unit, H200.arch).ptx)
+    found = finding(subject, compile(unit, H200.virtual_arch).ptx)
     assert (found and found.partition(",")[0]) == expected
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.emulator import Device
+from tilewright.hardware import H200
 from tilewright.jit.compile import compile
 from tilewright.jit.source import TranslationUnit, reachable_headers
 from tilewright.model.raster import blocked_tile, grouped_tile, hilbert_tile, row_major_tile
@@ -32,7 +33,7 @@ SHAPES = [
 def kernel_on_device():
     unit = TranslationUnit("orders", SOURCE, reachable_headers(SOURCE))
     device = Device(memory_bytes=1 << 20, checks=True)
-    return device, device.load(compile(unit).ptx)
+    return device, device.load(compile(unit, H200.virtual_arch).ptx)
 
 
 @pytest.mark.parametrize(("tiles_m", "tiles_n"), SHAPES)

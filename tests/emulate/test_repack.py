@@ -43,7 +43,7 @@ def copies_of(problem, config, first=0, backend=None):
     words = np.dtype(f"u{nbytes}")
     taken = copied(problem, KERNELS["wgmma"], H200)
     launch = REPACK.assemble(config, taken.repacking, H200)
-    compiled, device = build(launch.source, H200.arch), backend.device
+    compiled, device = build(launch.source, H200.virtual_arch), backend.device
     pointers, sources = [], {}
     for name in ("a", "b"):
         matrix, extents = getattr(problem, name), (*problem.batch, *problem.extents(name))

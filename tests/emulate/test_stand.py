@@ -40,7 +40,7 @@ def test_right_results_are_right_and_others_are_not(problem):
     launch = kernel.assemble(config, problem, H200)
     candidate = Candidate(kernel, config, launch)
     with Stand(problem, EmulatedBackend(H200)) as stand:
-        assert stand.fault(candidate, build(launch.source, H200.arch)) == ""
+        assert stand.fault(candidate, build(launch.source, H200.virtual_arch)) == ""
     with Stand(problem, EmulatedBackend(H200)) as stand:
         stand._launcher = lambda *_: lambda number, stream: None
-        assert stand.fault(candidate, build(launch.source, H200.arch))
+        assert stand.fault(candidate, build(launch.source, H200.virtual_arch))

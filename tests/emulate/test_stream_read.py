@@ -30,7 +30,7 @@ def test_each_sector_is_read_once(n, dtype):
     for usual in read.configs(posed, TWO_SMS):
         config = StreamReadConfig(64, 2, usual.in_flight)
         launch = read.assemble(config, posed, TWO_SMS)
-        compiled = build(launch.source, TWO_SMS.arch)
+        compiled = build(launch.source, TWO_SMS.virtual_arch)
         backend = EmulatedBackend(TWO_SMS, checks=True, count_memory=True)
         b, result = (backend.memory.allocate(array.nbytes) for array in (weights, out))
         backend.memory.copy_in(b, weights.ctypes.data, weights.nbytes)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright.emulator import Device
+from tilewright.hardware import H200
 from tilewright.jit.compile import compile
 from tilewright.jit.source import TranslationUnit, reachable_headers
 from tilewright.model.memory.layouts import volta
@@ -31,7 +32,7 @@ def offsets():
     unit = TranslationUnit("offsets", SOURCE, reachable_headers(SOURCE))
     device = Device()
     out = device.allocate(16 * ROWS * COLUMNS)
-    device.launch(device.load(compile(unit).ptx), ROWS, COLUMNS, [out])
+    device.launch(device.load(compile(unit, H200.virtual_arch).ptx), ROWS, COLUMNS, [out])
     return device.read(out, 16 * ROWS * COLUMNS).view(np.uint32).reshape(ROWS, COLUMNS, 4).astype(np.int64)
 
 

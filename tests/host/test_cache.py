@@ -156,9 +156,13 @@ def test_an_entry_under_the_wrong_name_is_not_believed(compiler, folder):
     assert kernels.get_or_compile(UNIT, "sm_90a").arch == "sm_90a"
 
 
-@given(st.text(st.characters(codec="utf-8")), st.binary(), st.lists(st.text(st.characters(codec="utf-8"))))
-def test_decoding_inverts_encoding(ptx, cubin, warnings):
-    kernel = KERNEL._replace(ptx=ptx, cubin=cubin, warnings=tuple(warnings))
+@given(
+    st.text(st.characters(codec="utf-8")),
+    st.none() | st.binary(min_size=1).map(lambda cubin: KERNEL.machine_code._replace(cubin=cubin)),
+    st.lists(st.text(st.characters(codec="utf-8"))),
+)
+def test_decoding_inverts_encoding(ptx, machine_code, warnings):
+    kernel = KERNEL._replace(ptx=ptx, machine_code=machine_code, warnings=tuple(warnings))
     assert decode_entry(encode_entry(kernel, "key"), "key") == kernel
 
 

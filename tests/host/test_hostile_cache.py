@@ -94,6 +94,13 @@ def header(**changes):
     return made
 
 
+def without(name):
+    """The same header without one value of the kernel."""
+    made = header()
+    del made["kernel"][name]
+    return made
+
+
 CRAFTED = {
     "nothing": b"",
     "no JSON": b"{",
@@ -112,6 +119,9 @@ CRAFTED = {
     "negative registers": header(registers=-1),
     "NaN seconds": header(compile_seconds=float("nan")),
     "another field": header(later=1),
+    "no registers": without("registers"),
+    "no name": without("name"),
+    "registers of a kernel without cubin": header() | {"ptx_bytes": 9},
     "another member": header(more=1),
     "negative ptx_bytes": header(ptx_bytes=-1),
     "too many ptx_bytes": header(ptx_bytes=10),

@@ -175,7 +175,7 @@ def test_a_stand_finds_the_kernel_right_and_notices_one_wrong_element(name):
     backend = EmulatedBackend()
     problem = SMALL[name]
     candidate = untuned(problem, backend.hardware)
-    compiled = build(candidate.source, backend.hardware.arch)
+    compiled = build(candidate.source, backend.arch)
     with Stand(problem, backend, sets=2) as stand:
         assert stand.fault(candidate, compiled) == ""
         assert stand.fault(candidate, compiled) == ""
@@ -193,7 +193,7 @@ def test_of_a_product_that_may_be_copied_all_ways_are_measured_as_plans_run_them
     }  # fmt: skip
     with Stand(problem, backend) as stand:
         for candidate in candidates.values():
-            assert stand.fault(candidate, build(candidate.source, backend.hardware.arch)) == ""
+            assert stand.fault(candidate, build(candidate.source, backend.arch)) == ""
     copying = candidates["wgmma"]
     others = list(variants(copying, problem, H200))
     assert others
@@ -209,7 +209,7 @@ def test_a_stand_has_room_for_the_sums_of_groups():
     problem = product(40, 48, 72, fp16, epilogue=SUMS)
     candidate = untuned(problem, backend.hardware)
     with Stand(problem, backend) as stand:
-        assert stand.fault(candidate, build(candidate.source, backend.hardware.arch)) == ""
+        assert stand.fault(candidate, build(candidate.source, backend.arch)) == ""
 
 
 def test_a_stand_notices_a_kernel_of_another_product():
@@ -217,5 +217,5 @@ def test_a_stand_notices_a_kernel_of_another_product():
     problem, other = product(40, 48, 72, fp16), product(40, 48, 64, fp16, a=Matrix(fp16, 72, 1), b=Matrix(fp16, 1, 72))
     wrong = untuned(other, backend.hardware)
     with Stand(problem, backend) as stand:
-        fault = stand.fault(wrong, build(wrong.source, backend.hardware.arch))
+        fault = stand.fault(wrong, build(wrong.source, backend.arch))
     assert "of 144 sampled elements are wrong: out[" in fault

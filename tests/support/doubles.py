@@ -38,7 +38,7 @@ class RecordingBackend:
     name = "recording"
 
     def __init__(self, hardware=A100, own_streams=(0,), host_in_place=False):
-        self.hardware = hardware
+        self.hardware, self.arch = hardware, hardware.arch
         self.host_in_place = host_in_place
         self.own_streams = own_streams
         self.captured_streams = ()

@@ -14,6 +14,7 @@ from tilewright.expression.tree import (
     Operation,
     nodes,
 )
+from tilewright.hardware import H200
 from tilewright.jit.compile import compile
 from tilewright.jit.source import TranslationUnit, reachable_headers
 
@@ -66,7 +67,7 @@ extern "C" __global__ void apply({", ".join(f"const float* {name}" for name in n
 }}
 }}
 """
-    compiled = compile(TranslationUnit("apply", text, reachable_headers(text)))
+    compiled = compile(TranslationUnit("apply", text, reachable_headers(text)), H200.virtual_arch)
     device = Device(memory_bytes=1 << 22)
     addresses = [device.upload(values[name].astype(np.float32)) for name in names]
     out = device.allocate(4 * lanes)

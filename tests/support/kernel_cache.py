@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.jit import cache
-from tilewright.jit.compile import OPTIONS, CompiledKernel
+from tilewright.jit.compile import OPTIONS, CompiledKernel, MachineCode
 from tilewright.jit.source import TranslationUnit
 
 UNIT = TranslationUnit("toy", 'extern "C" __global__ void toy() {}\n')
@@ -15,11 +15,9 @@ KERNEL = CompiledKernel(
     name="toy",
     arch="sm_90a",
     ptx=".version 9.0\n// ünïcode\n",
-    cubin=bytes(range(256)) * 4,
-    registers=40,
-    spill_bytes=8,
-    stack_bytes=16,
-    static_smem_bytes=1024,
+    machine_code=MachineCode(
+        cubin=bytes(range(256)) * 4, registers=40, spill_bytes=8, stack_bytes=16, static_smem_bytes=1024
+    ),
     compile_seconds=0.25,
     nvrtc_version="13.5.37",
     warnings=("first", "second"),

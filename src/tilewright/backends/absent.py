@@ -16,7 +16,7 @@ class AbsentGpu:
     name = "absent"
 
     def __init__(self, hardware: Hardware = H200):
-        self.hardware = hardware
+        self.hardware, self.arch = hardware, hardware.arch
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> Executable:
         """Write the parameters, as the backend of a GPU does, and return an Executable that launches nothing."""

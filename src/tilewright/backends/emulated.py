@@ -48,7 +48,7 @@ class EmulatedBackend:
         progress: Callable[[float], None] | None = None,
         observers: Sequence[Observer] = (),
     ):
-        self.hardware = hardware
+        self.hardware, self.arch = hardware, hardware.virtual_arch
         self._turn = threading.Lock()
         self._make_device = partial(
             Device,

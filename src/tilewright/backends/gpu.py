@@ -52,6 +52,7 @@ class GpuBackend:
         self.context = checked(driver.cuDevicePrimaryCtxRetain(self._handle), "cuDevicePrimaryCtxRetain")
         self._context_number = int(self.context)
         self.hardware = self._read_hardware()
+        self.arch = self.hardware.arch
         self._functions: dict[bytes, Any] = {}
         self._kernels: dict[tuple[bytes, tuple[Any, ...]], GpuKernel] = {}
         self._pool: Any = None

@@ -50,6 +50,10 @@ class Backend(Workspaces, Protocol):
     def hardware(self) -> Hardware:
         """The GPU that the backend is, or stands in for."""
 
+    @property
+    def arch(self) -> str:
+        """The architecture that kernels are compiled for: a virtual one where their PTX runs."""
+
     def reads_in_place(self, device: int) -> bool:
         """Whether kernels use the memory of a device (HOST or a GPU's number) where it is, without copies."""
 

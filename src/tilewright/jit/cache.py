@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Increment this when the layout of an entry changes, or the result of `compile` for the same options. The fields
 # of CompiledKernel are part of the key anyway.
-ENTRY_FORMAT = 1
+ENTRY_FORMAT = 2
 
 
 def _user_directory() -> Path:

@@ -1,7 +1,7 @@
-"""NVRTC compiles one translation unit, in one run, to the PTX for the emulator and the cubin for the GPU.
+"""NVRTC compiles one translation unit: to PTX for the emulator, or in one run to the same PTX and a cubin for the GPU.
 
-The PTX and the cubin come from the same compilation for the real architecture, so the emulator checks what the
-GPU runs. No driver and no CUDA toolkit are needed.
+A virtual architecture ends with PTX, without the half of the time that ptxas takes. The PTX of a real one is the same
+text, so the emulator checks what the GPU runs. No driver and no CUDA toolkit are needed.
 """
 
 import contextlib
@@ -54,28 +54,72 @@ class CompilationError(TilewrightError, RuntimeError):
         return CompilationError, (str(self), self.log)
 
 
-class CompiledKernel(NamedTuple):
-    """One kernel compiled for one architecture, with the resources that ptxas reported.
+class MachineCode(NamedTuple):
+    """What ptxas makes of a kernel's PTX, with the resources that it reports.
 
     `registers` counts 32-bit registers per thread; `spill_bytes` adds stores and loads; `stack_bytes` is per
-    thread, `static_smem_bytes` per CTA; `warnings` are one line each, with ptxas' performance remarks.
+    thread, `static_smem_bytes` per CTA.
     """
 
-    name: str
-    arch: str
-    ptx: str
     cubin: bytes
     registers: int
     spill_bytes: int
     stack_bytes: int
     static_smem_bytes: int
+
+
+class CompiledKernel(NamedTuple):
+    """One kernel compiled for one architecture.
+
+    `machine_code` is None for a virtual architecture; then what is read of it raises an UnavailableError. `warnings`
+    are one line each, with ptxas' performance remarks.
+    """
+
+    name: str
+    arch: str
+    ptx: str
+    machine_code: MachineCode | None
     compile_seconds: float
     nvrtc_version: str
     warnings: tuple[str, ...]
 
+    @property
+    def cubin(self) -> bytes:
+        """What a GPU loads."""
+        return self._assembled.cubin
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers per thread."""
+        return self._assembled.registers
+
+    @property
+    def spill_bytes(self) -> int:
+        """Bytes of a thread's registers that are stored to local memory, and of those that are loaded back."""
+        return self._assembled.spill_bytes
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of local memory per thread."""
+        return self._assembled.stack_bytes
+
+    @property
+    def static_smem_bytes(self) -> int:
+        """Bytes of shared memory per CTA that the kernel declares."""
+        return self._assembled.static_smem_bytes
+
+    @property
+    def _assembled(self) -> MachineCode:
+        if self.machine_code is None:
+            raise UnavailableError(
+                f"{self.name} was compiled for {self.arch}, to PTX alone, since the emulator runs that: take "
+                f"`tilewright inspect` for registers and SASS, or plan with backend='gpu'"
+            )
+        return self.machine_code
+
 
 class Translation(NamedTuple):
-    """What NVRTC makes of a source; without PTX and cubin if it refuses it.
+    """What NVRTC makes of a source; without PTX and cubin if it refuses it, without cubin for a virtual architecture.
 
     lowered: the name in the PTX of the instantiation that was asked for.
     """
@@ -110,7 +154,7 @@ def translate(
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             return Translation(status.name, log)
         ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
-        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)  # of no bytes where there is none
         lowered = _checked(nvrtc.nvrtcGetLoweredName(program, instantiation.encode())) if instantiation else b""
         return Translation(status.name, log, ptx, cubin, lowered.decode())
     finally:
@@ -118,13 +162,15 @@ def translate(
 
 
 def compile(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel:
-    """Compile `unit` for the real architecture `arch` ("sm_80", "sm_90a"...), on a machine with any GPU or none.
+    """Compile `unit` for `arch`, on a machine with any GPU or none.
+
+    arch: a real architecture ("sm_80", "sm_90a"...), or a virtual one ("compute_90a") for PTX alone.
 
     Raises CompilationError with the log and the source around each error, CompilerMissing without NVRTC.
     """
     load_nvrtc()
-    if not re.fullmatch(r"sm_\d+[af]?", arch):
-        raise ArgumentValueError(f"arch = {arch!r}: name a real architecture such as 'sm_80' or 'sm_90a'")
+    if not re.fullmatch(r"(sm|compute)_\d+[af]?", arch):
+        raise ArgumentValueError(f"arch = {arch!r}: name an architecture such as 'sm_80', 'sm_90a' or 'compute_90a'")
     headers = unit.header_texts()
     start = time.perf_counter()
     made = translate(
@@ -135,27 +181,33 @@ def compile(unit: TranslationUnit, arch: str = HOPPER) -> CompiledKernel:
     )
     if not made.ptx:
         raise CompilationError(_explain_failure(unit, headers, arch, made.status, made.log), made.log)
-    if "Used " not in made.log:
+    if made.cubin and "Used " not in made.log:
         raise CompilationError(f"ptxas reported no registers for {unit.name}; the log was:\n{made.log}", made.log)
     return compiled_kernel(unit.name, arch, made, time.perf_counter() - start)
 
 
 def compiled_kernel(name: str, arch: str, made: Translation, seconds: float) -> CompiledKernel:
     """The kernel that NVRTC made, with what ptxas reported of it; of several kernels, the most."""
-    # One line for each entry and one for each function that was not inlined.
-    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.log)
     return CompiledKernel(
         name=name,
         arch=arch,
         ptx=made.ptx,
+        machine_code=_machine_code(made) if made.cubin else None,
+        compile_seconds=seconds,
+        nvrtc_version=nvrtc_version(),
+        warnings=tuple(line.strip() for line in re.findall(_WARNING_LINE, made.log)),
+    )
+
+
+def _machine_code(made: Translation) -> MachineCode:
+    # One line for each entry and one for each function that was not inlined.
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", made.log)
+    return MachineCode(
         cubin=made.cubin,
         registers=max(map(int, re.findall(r"Used (\d+) registers", made.log)), default=0),
         spill_bytes=sum(int(stores) + int(loads) for _, stores, loads in frames),
         stack_bytes=sum(int(stack) for stack, _, _ in frames),
         static_smem_bytes=max(map(int, re.findall(r"(\d+) bytes smem", made.log)), default=0),
-        compile_seconds=seconds,
-        nvrtc_version=nvrtc_version(),
-        warnings=tuple(line.strip() for line in re.findall(_WARNING_LINE, made.log)),
     )
 
 

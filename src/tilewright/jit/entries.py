@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from tilewright.jit.compile import CompiledKernel
+from tilewright.jit.compile import CompiledKernel, MachineCode
 
 SUFFIX = ".kernel"
 MAX_ENTRY_BYTES = 1 << 28
@@ -17,9 +17,11 @@ MAX_ENTRY_BYTES = 1 << 28
 ROOT = 0
 """The user whom every other one trusts."""
 
-_BINARY_FIELDS = ("ptx", "cubin")
-METADATA_FIELDS = tuple(name for name in CompiledKernel._fields if name not in _BINARY_FIELDS)
-_KINDS = CompiledKernel.__annotations__
+_OF_KERNEL = tuple(name for name in CompiledKernel._fields if name not in ("ptx", "machine_code"))
+_OF_MACHINE_CODE = tuple(name for name in MachineCode._fields if name != "cubin")
+METADATA_FIELDS = _OF_KERNEL + _OF_MACHINE_CODE
+"""What the header of an entry says of a kernel, the last ones only where it has machine code."""
+_KINDS = CompiledKernel.__annotations__ | MachineCode.__annotations__
 
 
 class CorruptEntry(Exception):
@@ -27,11 +29,11 @@ class CorruptEntry(Exception):
 
 
 def encode_entry(kernel: CompiledKernel, key: str) -> bytes:
-    """A line with the digest of the rest, a line of JSON, then the PTX and the cubin."""
+    """A line with the digest of the rest, a line of JSON, then the PTX and, of machine code, the cubin."""
     ptx = kernel.ptx.encode()
-    metadata = {name: getattr(kernel, name) for name in METADATA_FIELDS}
+    metadata = {name: getattr(kernel, name) for name in (METADATA_FIELDS if kernel.machine_code else _OF_KERNEL)}
     header = {"key": key, "ptx_bytes": len(ptx), "kernel": metadata}
-    rest = json.dumps(header).encode() + b"\n" + ptx + kernel.cubin
+    rest = json.dumps(header).encode() + b"\n" + ptx + (kernel.cubin if kernel.machine_code else b"")
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
@@ -48,13 +50,16 @@ def decode_entry(content: bytes, key: str) -> CompiledKernel:
     header = _members(header, "header", {"key": str, "ptx_bytes": int, "kernel": dict})
     if header["key"] != key:
         raise CorruptEntry(f"it is the entry of {header['key']}")
-    metadata = _members(header["kernel"], "kernel", {name: _KINDS[name] for name in METADATA_FIELDS})
-    metadata["warnings"] = tuple(metadata["warnings"])
     ptx_bytes = header["ptx_bytes"]
     if ptx_bytes > len(payload):
         raise CorruptEntry(f"it holds {len(payload)} bytes, and {ptx_bytes} of PTX alone are promised")
+    names = METADATA_FIELDS if payload[ptx_bytes:] else _OF_KERNEL
+    found = _members(header["kernel"], "kernel", {name: _KINDS[name] for name in names})
+    metadata = {name: found.pop(name) for name in _OF_KERNEL}
+    metadata["warnings"] = tuple(metadata["warnings"])
+    machine_code = MachineCode(payload[ptx_bytes:], **found) if found else None
     try:
-        return CompiledKernel(ptx=payload[:ptx_bytes].decode(), cubin=payload[ptx_bytes:], **metadata)
+        return CompiledKernel(ptx=payload[:ptx_bytes].decode(), machine_code=machine_code, **metadata)
     except UnicodeDecodeError as error:
         raise CorruptEntry(f"its PTX is not UTF-8 ({error})") from error
 

@@ -228,7 +228,7 @@ class Family:
         """A launch that is ready, of a problem with copies or of the family's; None if its kernel is not loaded."""
         backend = self._backend
         launch = self._launch(kernel, config, problem, copied=copied)
-        compiled = in_memory(launch.source, backend.hardware.arch)
+        compiled = in_memory(launch.source, backend.arch)
         if compiled is None or not backend.has_loaded(compiled):
             return None
         return launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments)

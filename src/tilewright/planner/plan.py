@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def compiled(self) -> CompiledKernel | None:
-        """The compiled kernel; None if nothing runs."""
+        """The compiled kernel, on the emulator without machine code; None if nothing runs."""
         return self._prepared.compiled if self._prepared else None
 
     @property

@@ -72,10 +72,10 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
 def _loaded(launch: Launch, request: Request) -> tuple[CompiledKernel, Executable]:
     """A launch's kernel, compiled and loaded; what is not yet there must not be missing while a stream is captured."""
     backend = request.backend
-    compiled = in_memory(launch.source, backend.hardware.arch)
+    compiled = in_memory(launch.source, backend.arch)
     if compiled is None or not backend.has_loaded(compiled):
         _refuse_while_capturing(request)
-        compiled = build(launch.source, backend.hardware.arch)
+        compiled = build(launch.source, backend.arch)
     return compiled, backend.prepare(compiled, launch.shape, launch.arguments)
 
 
@@ -96,10 +96,10 @@ def range_plan_of(
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
-    known = {source: in_memory(source, backend.hardware.arch) for source in launches}
+    known = {source: in_memory(source, backend.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
         _refuse_while_capturing(request)
-    ahead = prepare(launches, backend.hardware.arch)
+    ahead = prepare(launches, backend.arch)
     for error in ahead.failures.values():
         raise error
     for source, compiled in ahead.kernels.items():

@@ -37,14 +37,14 @@ class Quantizer:
             refuse_long_quantization(question.batch_count * question.rows * question.columns, len(taken))
         self._executables = []
         for launch in taken:
-            compiled = in_memory(launch.source, backend.hardware.arch)
+            compiled = in_memory(launch.source, backend.arch)
             if compiled is None or not backend.has_loaded(compiled):
                 if is_capturing():
                     raise UnavailableError(
                         "the current stream is being captured into a CUDA graph, and the kernel of this quantization "
                         "would have to be compiled and loaded: call tilewright.quantize once before the capture"
                     )
-                compiled = build(launch.source, backend.hardware.arch)
+                compiled = build(launch.source, backend.arch)
             self._executables.append(backend.prepare(compiled, launch.shape, launch.arguments))
         if self._nbytes:
             backend.prepare_workspace()

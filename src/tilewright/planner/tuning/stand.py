@@ -262,7 +262,7 @@ class Stand:
         executable: Executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
         if copied is not None and copied.copies:
             (copying,) = copied.launches(self.hardware)
-            built = build(copying.source, self.hardware.arch)
+            built = build(copying.source, self.backend.arch)
             repack = self.backend.prepare(built, copying.shape, copying.arguments)
             executable = CopyingExecutable(copied, repack, executable, self.backend, launch.exchanged)
         addresses = []
