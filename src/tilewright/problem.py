@@ -322,15 +322,20 @@ class Problem(NamedTuple):
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""
+        if operand in ("a", "b"):
+            rows, columns = EXTENTS[operand]
+            return getattr(self, rows), getattr(self, columns)
         if operand in SCALES and cuts_k(self.recipe):
             side = SCALES.index(operand)
             return RECIPES[self.recipe or ""][side].shape(*self.extents("ab"[side]))
         if operand in (output_key("acc"), *HIDDEN):
             return self.m, self.n
-        if operand not in ("a", "b"):
-            return self.m, self.columns
-        rows, columns = EXTENTS[operand]
-        return getattr(self, rows), getattr(self, columns)
+        return self.m, self.columns
+
+    def with_rows(self, rows: int, *, exchanged: bool = False) -> "Problem":
+        """The same problem with another m; exchanged: with another n, since it is the transposed one."""
+        extents = (self.m, rows) if exchanged else (rows, self.n)
+        return Problem._make((*extents, *self[2:]))  # half the time of _replace
 
     @property
     def columns(self) -> int:

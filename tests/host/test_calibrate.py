@@ -14,7 +14,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels.wgmma_space import Limits, Space
-from tilewright.model.cost import COSTS
+from tilewright.model.cost import COSTS, Promotion
 from tilewright.model.prediction import TIMES
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def test_records_say_the_elements_of_products(tmp_path):
     assert measured.shape == calibrate.Shape(**shape)
     assert str(measured.shape) == "nt 512x256x384 fp8_e4m3 row relu(acc)"
     assert (str(measured.solved.a.dtype), measured.solved.recipe) == ("fp8_e4m3", "row")
-    assert (measured.tiles.promotion, measured.tiles.by_turns.tolist()) == (1.0, [True])
+    assert (measured.tiles.promotion, measured.tiles.by_turns.tolist()) == (Promotion(1.0, scaled=False), [True])
     assert math.isnan(measured.cublas)
 
 
@@ -136,6 +136,13 @@ def test_the_model_picks_well_whatever_the_layout():
     quality = calibrate.evaluate(swept, COSTS)
     assert quality.of_best.mean >= 0.93
     assert quality.of_best.least >= 0.6
+
+
+@pytest.mark.parametrize(("record", "mean", "least"), [("ping_pong", 0.985, 0.92), ("promoted", 0.98, 0.97)])
+def test_the_model_picks_well_by_turns_and_where_sums_are_promoted(record, mean, least):
+    quality = calibrate.evaluate(calibrate.load(ROOT / "results" / f"{record}_h200.json"), COSTS)
+    assert quality.of_best.mean >= mean
+    assert quality.of_best.least >= least
 
 
 @pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)

@@ -4,7 +4,6 @@ import copy
 import gc
 import pickle
 import weakref
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -184,18 +183,6 @@ def test_mirrored_operands_keep_their_alignment_and_what_they_share():
         assert len(memory.allocated) == 2
     assert memory.out == (out.ctypes.data, addresses["out"], out.nbytes)
     assert not memory.allocated
-
-
-def test_a_failed_encoding_leaves_no_trace_in_the_next_launch(monkeypatch):
-    launch = pytest.importorskip("tilewright.backends.gpu_launch")
-    executable = object.__new__(launch.GpuExecutable)
-    executable._pointers = [1, 2, 3, 4, 5]
-    executable._words = [0] * 40
-    executable._maps = [None]  # whose encoding fails
-    executable._context = nullcontext()
-    with pytest.raises(AttributeError):
-        executable._point_to([6, 7, 8, 9, 10])
-    assert executable._pointers != [1, 2, 3, 4, 5]
 
 
 def test_torch_weights_that_require_grad_are_planned_once_without_grad(backend):

@@ -1,16 +1,20 @@
 """The model of the machine against figures measured on an H200 (random data, settled unless stated)."""
 
+from dataclasses import replace
 from math import ceil, hypot
 from random import Random
 
 import numpy as np
 import pytest
 
-from tilewright.dtypes import bf16, fp32
+from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, GPUS, H20, H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.model.cost import STREAMED, Tiles, costs_of, prepare, times
+from tilewright.kernels.wgmma_operands import scattered
+from tilewright.kernels.wgmma_space import tiles_of
+from tilewright.model.cost import COSTS, Tiles, prepare, times
+from tilewright.model.prediction import SHIFTED, STREAMED, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.problem import Matrix, Problem
 
@@ -131,6 +135,32 @@ def test_clusters_splits_and_swapped_tiles_are_counted():
     assert predicted(100, 1000, 64, swap_ab=True).tile_count == 8
 
 
+def test_a_consumer_finishes_alone_what_it_multiplies_alone():
+    shared = WgmmaConfig(tile_n=128, epilogue="direct")
+    configs = [shared, replace(shared, overlap=False, ping_pong=True)]
+    stored = np.array([1.0, 2.0]) * (COSTS.epilogue + COSTS.scattered)
+    prepared = prepare(tiles_of(configs, H200, scattered=(True, True)), "wgmma", bf16, H200, COSTS)
+    np.testing.assert_allclose(prepared.fixed, COSTS.launch + stored)
+    np.testing.assert_allclose(prepared.wave, COSTS.wave + stored - [COSTS.epilogue, 0.0])  # shared: of the next tile
+    plain, shifted = (
+        prepare_in("settled", tiles_of(configs, H200), "wgmma", bf16, H200, shifted=shifted)
+        for shifted in (False, True)
+    )
+    np.testing.assert_allclose(shifted.fixed - plain.fixed, [SHIFTED, 2 * SHIFTED])
+    np.testing.assert_allclose(shifted.wave - plain.wave, [SHIFTED, 2 * SHIFTED])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "stored"),
+    [(bf16, 1000, (False, False)), (bf16, 1001, (False, True)), (fp8_e4m3, 1001, (True, True)),
+     (fp8_e4m3, 1002, (False, True)), (fp32, 1001, (False, False))],
+)  # fmt: skip
+def test_what_is_stored_element_by_element(dtype, n, stored):
+    of = {"a": fp8_e4m3, "b": fp8_e4m3} if dtype is fp8_e4m3 else {"a": bf16, "b": bf16}
+    problem = Problem(1001, n, 1024, Matrix(of["a"], 1024, 1), Matrix(of["b"], 1, 1024), Matrix(dtype, n, 1))
+    assert scattered(problem) == stored
+
+
 def test_power_limits_only_gpus_whose_tensor_cores_can_exceed_it():
     settled, burst = (predicted(4096, 4096, 4096, power=power).seconds for power in ("settled", "burst"))
     assert settled > 1.1 * burst
@@ -154,7 +184,7 @@ def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
     tile_m, tile_n, tile_k = np.array(ways, np.float64).T
     one, apart = np.ones(len(ways)), np.zeros(len(ways), bool)
     tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, apart, apart, apart)
-    prepared = prepare(tiles, unit, dtype, gpu)
+    prepared = prepare(tiles, unit, dtype, gpu, costs)
 
     def us(product, way):
         (m, n, k, batch_count), (tile_m, tile_n, tile_k) = product, way

@@ -69,7 +69,7 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=4, epilogue="direct"),
+        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -79,9 +79,18 @@ CHOICES = (
     (
         "2048x11008x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_n=136, stages=6, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=176, stages=5, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
-    ("2048x4096x11008 nt bf16", H200, WgmmaConfig(group_m=16)),
+    (
+        "2048x4096x11008 nt bf16",
+        H200,
+        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+    ),
+    (
+        "512x5120x25600 nt bf16",
+        H200,
+        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+    ),
     (
         "1000x1000x1000 nt bf16",
         H200,

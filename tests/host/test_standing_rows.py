@@ -10,7 +10,7 @@ from tilewright.hardware import A100, H200
 from tilewright.kernels.registry import FEW_ROWS, KERNELS
 from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import tiles_of
-from tilewright.model.cost import prepare, times
+from tilewright.model.cost import COSTS, prepare, times
 from tilewright.planner.choose import Offers, asked, choose, standing_for
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -39,7 +39,7 @@ def chosen_alone(kernel, problem):
     if kernel is not KERNELS["wgmma"]:
         return configs[0]
     tiles = tiles_of(configs, H200, operands_of(problem).mn_major, scattered(problem))
-    prepared = prepare(tiles, "wgmma", bf16, H200)
+    prepared = prepare(tiles, "wgmma", bf16, H200, COSTS)
     return configs[times(prepared, problem.m, problem.n, problem.k, 1, row_bytes(problem)).argmin()]
 
 

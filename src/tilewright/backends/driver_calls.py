@@ -28,10 +28,16 @@ class Context:
     """A GPU's primary context, which is the calling thread's current one within a `with`; may be entered again."""
 
     def __init__(self, handle: Any):
-        self.handle = handle
+        self._handle, self._number = handle, int(handle)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the calling thread's current one already."""
+        status, handle = driver.cuCtxGetCurrent()
+        return not status and int(handle) == self._number
 
     def __enter__(self) -> None:
-        checked(driver.cuCtxPushCurrent(self.handle), "cuCtxPushCurrent")
+        checked(driver.cuCtxPushCurrent(self._handle), "cuCtxPushCurrent")
 
     def __exit__(self, *raised: object) -> None:
         checked(driver.cuCtxPopCurrent(), "cuCtxPopCurrent")

@@ -1,5 +1,6 @@
 """Run plans on a GPU through the CUDA driver, in the primary context that torch and CuPy use too."""
 
+import ctypes
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from tilewright.backends.driver_calls import SUCCESS, Context, CudaError, checked
-from tilewright.backends.gpu_launch import GpuExecutable, launch_config
+from tilewright.backends.gpu_launch import GpuExecutable, GpuKernel, launch_config
 from tilewright.backends.protocol import mirrored
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
@@ -53,12 +54,19 @@ class GpuBackend:
         self.hardware = self._read_hardware()
         self.arch = self.hardware.arch
         self._functions: dict[bytes, Any] = {}
+        self._kernels: dict[tuple[bytes, tuple[Any, ...]], GpuKernel] = {}
         self._pool: Any = None
         self._making_pool = threading.Lock()
 
     def prepare(self, compiled: CompiledKernel, shape: LaunchShape, arguments: Arguments) -> "GpuExecutable":
-        """Prebuild launch configuration, parameters and tensor-map caches of a loaded kernel."""
-        return GpuExecutable(self.current(), self.function(compiled, shape), shape, arguments)
+        """Prebuild the parameters and the tensor maps of a launch of a loaded kernel."""
+        key = compiled.cubin, shape[1:]
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            function, nbytes = self.function(compiled, shape), ctypes.sizeof(arguments.structure())
+            made = GpuKernel(self.current(), function, shape, nbytes, len(arguments.tensor_maps))
+            kernel = self._kernels.setdefault(key, made)
+        return GpuExecutable(kernel, shape.grid, arguments)
 
     def has_loaded(self, compiled: CompiledKernel) -> bool:
         """Whether the kernel's function is there."""

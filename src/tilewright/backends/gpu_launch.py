@@ -7,6 +7,7 @@ objects take longer to make than to use.
 import ctypes
 import struct
 import threading
+from contextlib import nullcontext
 from functools import cache, lru_cache
 from typing import Any
 
@@ -20,7 +21,6 @@ from tilewright.kernels.parameters import (
     GemmParameters,
     LaunchShape,
     TensorMapSpec,
-    words_of,
 )
 from tilewright.problem import OPERANDS
 
@@ -48,73 +48,94 @@ _encode = driver.cuTensorMapEncodeTiled
 _words = driver.cuuint64_t
 _DEFAULT_STREAM = driver.CUstream(0)
 
+_SCALARS = 1.0, 0.0
+"""alpha and beta as `Arguments.structure` has them."""
+
+
+class GpuKernel:
+    """A loaded kernel, and the memory from which it is launched, in turns for all of its GpuExecutables.
+
+    lock: held by the one that launches. holder: the one whose arguments are in place. parameters: their bytes, and the
+    same as words. addresses: of the tensor maps, and of the parameters. scalars: alpha and beta as they are in place.
+    """
+
+    def __init__(self, context: Context, function: Any, shape: LaunchShape, nbytes: int, maps: int):
+        """nbytes: of the parameters. maps: the number of tensor maps."""
+        self.context, self.lock = context, threading.Lock()
+        memory = (ctypes.c_char * nbytes)()
+        self.parameters = memoryview(memory).cast("B")
+        self.words = self.parameters.cast("Q")
+        self.addresses = (ctypes.c_void_p * (maps + 1))(*[0] * maps, ctypes.addressof(memory))
+        self.config = launch_config(shape)
+        self.launched = (self.config, function, ctypes.addressof(self.addresses), 0)
+        self.holder: GpuExecutable | None = None
+        self.scalars = _SCALARS
+        self.stream = 0
+
 
 class GpuExecutable:
-    """A loaded kernel with a prebuilt launch: a call only writes pointers and scalars into place and launches."""
+    """A prebuilt launch of a loaded kernel: a call only writes what is not in place yet, and launches."""
 
-    def __init__(self, context: Context, function: Any, shape: LaunchShape, arguments: Arguments):
-        self._context = context
-        self._lock = threading.Lock()  # one launch at a time uses the parameters
-        self._parameters = arguments.structure()
-        self._words = words_of(self._parameters)
+    __slots__ = ("_encoded", "_grid", "_mapped", "_parameters", "_places", "_pointers", "_specs", "kernel")
+
+    def __init__(self, kernel: GpuKernel, grid: int, arguments: Arguments):
+        self.kernel = kernel
+        self._grid = grid
+        self._parameters = bytes(arguments.structure())
         self._places = arguments.places()
-        self._scalars = GemmParameters.alpha.offset
-        self._maps = [_TensorMaps(spec) for spec in arguments.tensor_maps]
-        addresses = [0] * len(self._maps) + [ctypes.addressof(self._parameters)]
-        self._arguments = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._config = launch_config(shape)
-        self._launched = (self._config, function, ctypes.addressof(self._arguments), 0)
+        self._specs = arguments.tensor_maps
+        self._mapped = [OPERANDS.index(spec.operand) for spec in self._specs]
+        self._encoded: list[dict[int, Any]] = [{} for _ in self._specs]  # by address
         self._pointers: list[int] = []
-        self._told = (1.0, 0.0, 0)  # alpha, beta, stream
 
     def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> None:
         """Launch asynchronously; `pointers` are device addresses, in order, 0 where absent."""
-        with self._lock:
-            if pointers != self._pointers:
-                self._point_to(pointers)
-            if (alpha, beta, stream) != self._told:
-                self._config.hStream = driver.CUstream(stream)  # comes first, since it may raise
-                struct.pack_into("ff", self._parameters, self._scalars, alpha, beta)
-                self._told = (alpha, beta, stream)
-            (status,) = _launch(*self._launched)
+        kernel = self.kernel
+        with kernel.lock:
+            if kernel.holder is not self or pointers != self._pointers:
+                self._take(pointers)
+            if stream != kernel.stream:
+                kernel.config.hStream = driver.CUstream(stream)  # comes first, since it may raise
+                kernel.stream = stream
+            if (alpha, beta) != kernel.scalars:
+                struct.pack_into("ff", kernel.parameters, GemmParameters.alpha.offset, alpha, beta)
+                kernel.scalars = alpha, beta
+            (status,) = _launch(*kernel.launched)
             if not status:
                 return
             if status in _WRONG_CONTEXT:
                 # The current context of this thread is another GPU's, or there is none.
-                with self._context:
-                    (status,) = _launch(*self._launched)
+                with kernel.context:
+                    (status,) = _launch(*kernel.launched)
             checked((status,), "launching the kernel")
 
-    def _point_to(self, pointers: list[int]) -> None:
-        self._pointers = []  # if encoding fails, the next call must not find this call's pointers
-        words = self._words
+    def _take(self, pointers: list[int]) -> None:
+        """Put the arguments in place."""
+        kernel, words = self.kernel, self.kernel.words
+        maps = self._maps_at(pointers) if self._specs else ()
+        if kernel.holder is not self:
+            kernel.parameters[:] = self._parameters
+            kernel.config.gridDimX = self._grid
+            kernel.scalars, kernel.holder = _SCALARS, self
         for word, pointer in zip(self._places, pointers, strict=True):
             words[word] = pointer
-        if self._maps:
-            with self._context:  # encoding needs a context, and this thread may have none
-                for index, maps in enumerate(self._maps):
-                    self._arguments[index] = maps.address_of_map(pointers)
+        for index, encoded in enumerate(maps):
+            kernel.addresses[index] = int(encoded.getPtr())
         self._pointers = pointers
 
-
-class _TensorMaps:
-    """The encoded tensor maps of one operand, by address."""
-
-    __slots__ = ("_encoded", "_index", "_spec")
-
-    def __init__(self, spec: TensorMapSpec):
-        self._spec = spec
-        self._index = OPERANDS.index(spec.operand)
-        self._encoded: dict[int, Any] = {}
-
-    def address_of_map(self, pointers: list[int]) -> int:
-        pointer = pointers[self._index]
-        encoded = self._encoded.get(pointer)
-        if encoded is None:
-            if len(self._encoded) >= _CACHED_MAPS:
-                self._encoded.clear()
-            encoded = self._encoded[pointer] = encode(self._spec, pointer)
-        return int(encoded.getPtr())
+    def _maps_at(self, pointers: list[int]) -> list[Any]:
+        """The tensor maps of operands at these addresses."""
+        found = [known.get(pointers[place]) for place, known in zip(self._mapped, self._encoded, strict=True)]
+        if None in found:
+            # Encoding needs a context, and this thread may have none.
+            with nullcontext() if self.kernel.context.is_current else self.kernel.context:
+                for index, known in enumerate(self._encoded):
+                    pointer = pointers[self._mapped[index]]
+                    if found[index] is None:
+                        if len(known) >= _CACHED_MAPS:
+                            known.clear()
+                        found[index] = known[pointer] = encode(self._specs[index], pointer)
+        return found
 
 
 def encode(spec: TensorMapSpec, address: int) -> Any:

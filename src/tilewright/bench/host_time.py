@@ -31,7 +31,7 @@ def contenders(torch: Any) -> dict[str, Callable[[], Any]]:
         "matmul(a, b)": lambda: matmul(a, b),
         "torch.matmul(a, b, out=out)": lambda: torch.matmul(a, b, out=out),
         "torch.matmul(a, b)": lambda: torch.matmul(a, b),
-        "cuLaunchKernelEx alone": lambda: driver.cuLaunchKernelEx(*launch._launched),
+        "cuLaunchKernelEx alone": lambda: driver.cuLaunchKernelEx(*launch.kernel.launched),
     }
 
 

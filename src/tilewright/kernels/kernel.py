@@ -298,12 +298,9 @@ class Kernel(ABC):
         """
         arguments = like.arguments
         assert isinstance(arguments, KernelArguments)
-        problem = arguments.problem
-        if like.exchanged:
-            before, problem = problem.n, problem._replace(n=rows)
-        else:
-            before, problem = problem.m, problem._replace(m=rows)
-        if rows > before:
+        before = arguments.problem
+        problem = before.with_rows(rows, exchanged=like.exchanged)
+        if rows > (before.n if like.exchanged else before.m):
             shape = self._check_limits(config, like.constants, problem, hardware)
         else:
             shape = self.launch_shape(like.constants, problem, hardware)

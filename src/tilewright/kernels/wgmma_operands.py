@@ -8,6 +8,7 @@ from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs, scaled_columns
 from tilewright.kernels.parameters import TMA_ALIGNMENT
 from tilewright.kernels.refusal import Refusal
+from tilewright.model.cost import Promotion
 from tilewright.problem import Matrix, Problem, cuts_k
 
 
@@ -124,11 +125,11 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
 def scattered(problem: Problem) -> tuple[bool, bool]:
     """Whether out is stored element by element, as the problem stands and transposed.
 
-    That of 4-byte elements was not measured, and counts as no.
+    That of 4-byte elements was not measured, and counts as no; so does 2-byte out that TMA can store.
     """
-    if problem.out.dtype.nbytes != 2 or isinstance(operands_of(problem).out, tma.TmaTensor):
-        return False, False
     m, n, out = problem.m, problem.columns, problem.out
+    if out.dtype.nbytes > 2 or (out.dtype.nbytes == 2 and isinstance(operands_of(problem).out, tma.TmaTensor)):
+        return False, False
     return Stores.of(out, m, n).scattered, Stores.of(out.transposed, n, m).scattered
 
 
@@ -152,10 +153,10 @@ def promotes(problem: Problem) -> bool:
     return problem.a.dtype in FP8 and not problem.fast_accumulation
 
 
-_PROMOTION = {0: 1.0, 128: 1.25, 1: 2.5}
-"""Instructions by which an element of products joins its sum, by the columns of b that a scale is for, with loads."""
+_PROMOTION = {0: Promotion(1.0, False), 128: Promotion(1.25, True), 1: Promotion(2.5, True)}
+"""How products leave the tensor cores, by the columns of b that a scale of a block is for; loads are instructions."""
 
 
-def promotion(problem: Problem) -> float:
-    """As `model.cost.Tiles` has it."""
-    return _PROMOTION[scaled_columns(problem.recipe)] if promotes(problem) else 0.0
+def promotion(problem: Problem) -> Promotion | None:
+    """How the products of a problem leave the tensor cores after every k-block; None if they do not."""
+    return _PROMOTION[scaled_columns(problem.recipe)] if promotes(problem) else None

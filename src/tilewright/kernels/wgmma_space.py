@@ -12,7 +12,7 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, has_two_scales, promoted_registers, ring_of
-from tilewright.model.cost import Prepared, Tiles
+from tilewright.model.cost import Prepared, Promotion, Tiles
 from tilewright.model.prediction import Power, prepare_in
 from tilewright.model.ranking import Ranking
 from tilewright.rounding import ceil_div, round_up
@@ -106,10 +106,9 @@ class Limits(NamedTuple):
     problem stands and swapped. output_bytes, out_by_tma: of out's elements, and whether TMA can store it. scattered:
     whether out is stored element by element, as the problem stands and swapped. splits: whether CTAs may each sum a
     part of k, which rounds otherwise than one sum does. multiple_n: of which tile_n is one, more than 8 with a gate.
-    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotion: the
-    instructions by which products leave the tensor cores after every k-block, of 128, if they do. whole_sums: if sums
-    are of int32. scaled_columns: as in EpilogueConstants. stacked: whether half of a tile's columns come from each half
-    of b.
+    keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotion: how
+    products leave the tensor cores after every k-block, of 128, if they do. whole_sums: if sums are of int32.
+    scaled_columns: as in EpilogueConstants. stacked: whether half of a tile's columns come from each half of b.
     """
 
     mn_major: tuple[bool, bool]
@@ -121,7 +120,7 @@ class Limits(NamedTuple):
     multiple_n: int = 8
     keeps_columns: bool = False
     input_bytes: int = 2
-    promotion: float = 0.0
+    promotion: Promotion | None = None
     whole_sums: bool = False
     scaled_columns: int = 0
     stacked: bool = False
@@ -174,12 +173,13 @@ class Space:
 
     def _holds(self, tiling: Tiling) -> bool:
         """Whether a consumer with scales of columns also has registers for a row block that is held back."""
-        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 96
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 112
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
         a, b = self._limits.mn_major
-        ring = ring_of(config, *((b, a) if config.swap_ab else (a, b)), self._limits.input_bytes)
+        major = (b, a) if config.swap_ab else (a, b)
+        ring = ring_of(config, *major, self._limits.input_bytes, self._limits.scaled_columns)
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 
@@ -259,7 +259,7 @@ def tiles_of(
     hardware: Hardware,
     mn_major: tuple[bool, bool] = (False, False),
     scattered: tuple[bool, bool] = (False, False),
-    promotion: float = 0.0,
+    promotion: Promotion | None = None,
 ) -> Tiles:
     """The Configs as the model of times sees them; for the others, see Limits."""
     fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
@@ -276,7 +276,7 @@ def prepared_of(
     config: WgmmaConfig,
     mn_major: tuple[bool, bool],
     scattered: tuple[bool, bool],
-    promotion: float,
+    promotion: Promotion | None,
     shifted: bool,
     power: Power,
     dtype: DType,

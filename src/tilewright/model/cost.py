@@ -12,10 +12,11 @@ the parts of a step add up, and have no cost but multiplying and delivering elem
 The constants of `wgmma` were fitted to launches on an H200. results/calibration_h200.json has 5,060 launches of 156
 products, in graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of
 the some 32 Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst
-0.78) and 1.08 of cuBLAS's, while its times are 11% off (median).
+0.78) and 1.08 of cuBLAS's, while its times are 11% off (median). `turns` and `alone` are from
+results/ping_pong_h200.json, and `scales` from results/promoted_h200.json, where it gives the quickest of 15 Configs of
+1x128 by 1x128; at 4096x4096x4096 it then gives squares of B 113 us, of 116 measured (results/low_precision.json).
 """
 
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,7 +35,8 @@ class Costs(NamedTuple):
 
     clock: clocks per us.
     multiply: clocks of multiplication over those of the unit's rate.
-    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM.
+    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM; `alone`: the share of them that is left by
+    turns, where no other warpgroup multiplies at the same time.
     fill: bytes per clock that reach the SMEM of an SM.
     l2: bytes per clock and SM that L2 gives when all SMs ask.
     misaligned: how many times as much it gives where rows do not begin on its lines of 128 bytes.
@@ -50,12 +52,13 @@ class Costs(NamedTuple):
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     scattered: us for as many elements if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
-    while another one multiplies. It is a guess: no GPU has measured it.
+    while another one multiplies. scales: clocks until it has the scales of blocks that change with each step.
     """
 
     clock: float = 1850.0
     multiply: float = 1.03
     smem: float = 1.41
+    alone: float = 0.9
     fill: float = 83.0
     l2: float = 100.0
     misaligned: float = 3.6
@@ -76,50 +79,30 @@ class Costs(NamedTuple):
     cluster_launch: float = 0.05
     scattered: float = 2.0
     promotion: float = 100.0
+    scales: float = 400.0
 
 
 COSTS = Costs()
-
-STREAMED = 0.93
-"""Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
-
-_IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
-    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, launch=3.0
-)
-"""The Costs of `mma` and `simt`, but for `clock` and `fill`, which depend on the GPU."""
-
-_DELIVERY = 64
-"""Multiply-adds of an SM in the time in which an element of A or B reaches it, as far as multiplying does not hide it.
-
-It is fitted, and not a fact of a GPU.
-"""
-
-_PACE = {"mma": 1.11, "cuda_cores": 1.35}
-"""Clocks of a step of `mma` and of `simt` that pass in one clock of the data sheet, fitted along with _DELIVERY.
-
-On an H200 they took 12.7, 370 and 2766 us, and 62.9, 2759 and 21955 us, for 1024^3, 4096^3 and 8192^3
-(results/ladder_*.json, bursts). GPUs before Hopper were not measured.
-"""
-
-_MMA_ON_HOPPER = 0.63
-"""Hopper's tensor cores take mma.sync at this share of wgmma's rate."""
+"""Those of `wgmma` for choosing."""
 
 
-def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
-    """The Costs of a kernel that multiplies elements of `dtype` with `unit`."""
-    if unit == "wgmma":
-        return COSTS
-    pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
-    return _IN_TURNS._replace(clock=gpu.clock(unit) / 1e6 * pace, fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY)
+class Promotion(NamedTuple):
+    """How the products of a step leave the tensor cores.
+
+    instructions: of CUDA cores by which an element joins its sum. scaled: whether scales change after each step.
+    """
+
+    instructions: float
+    scaled: bool
 
 
 class Tiles(NamedTuple):
-    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, parts of k and consumer warpgroups.
+    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, and parts of k.
 
-    rows_m, rows_n: what is brought of A and of B for a tile, in rows of 64 of k; MN-major operands come in panels.
-    swapped: whether the tiles cut the transposed product, so that tile_m lies along n. scattered: whether elements of
-    out are stored one by one. by_turns: whether two consumers take tiles by turns. promotion: instructions of CUDA
-    cores by which an element of a step's products joins its sum; 0 where tensor cores add.
+    sharers: warpgroups that make a tile together. rows_m, rows_n: what is brought of A and of B for a tile, in rows of
+    64 of k; MN-major operands come in panels. swapped: whether the tiles cut the transposed product, so that tile_m
+    lies along n. scattered: whether elements of out are stored one by one. by_turns: whether two consumers take tiles
+    by turns. promotion: None where tensor cores add up.
     """
 
     tile_m: Array
@@ -128,14 +111,14 @@ class Tiles(NamedTuple):
     cluster_m: Array
     cluster_n: Array
     split_k: Array
-    consumers: Array
+    sharers: Array
     clusters_at_once: Array
     rows_m: Array
     rows_n: Array
     swapped: "NDArray[np.bool_]"
     scattered: "NDArray[np.bool_]"
     by_turns: "NDArray[np.bool_]"
-    promotion: float = 0.0
+    promotion: Promotion | None = None
 
 
 class Prepared(NamedTuple):
@@ -143,7 +126,8 @@ class Prepared(NamedTuple):
 
     along: the extents along m and along n that a cluster makes in a round. clocks: a tile's extents times
     `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a
-    step's parts but for L2's. finest: the largest k that is split too finely.
+    step's parts but for L2's. finest: the largest k that is split too finely. fixed: us of the launch and of what
+    follows the last steps. wave: us of what follows those of an earlier wave.
     """
 
     tiles: Tiles
@@ -162,14 +146,13 @@ class Prepared(NamedTuple):
     costs: Costs
 
 
-def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs | None = None) -> Prepared:
-    """Times of `tiles` of a kernel that multiplies elements of `dtype` with `unit`, by its own Costs or by others."""
-    costs = costs or costs_of(unit, dtype, gpu)
+def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs) -> Prepared:
+    """Times of `tiles` of a kernel that multiplies elements of `dtype` with `unit`."""
     tile_m, tile_n = tiles.tile_m, tiles.tile_n
     shares = tiles.cluster_m * tiles.cluster_n > 1
     k = 128 // dtype.nbytes if unit == "wgmma" else 64  # of a step
     multiply = tile_m * tile_n * k / gpu.macs(unit, dtype) * costs.multiply
-    smem = tile_m / 64 * (64 + tile_n) * costs.smem
+    smem = tile_m / 64 * (64 + tile_n) * costs.smem * np.where(tiles.by_turns, costs.alone, 1.0)
     rows = tiles.rows_m + tiles.rows_n
     fill = rows * k * dtype.nbytes / costs.fill
     if unit != "wgmma":  # nothing overlaps
@@ -177,15 +160,16 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
     handover = costs.handover * (k / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     if tiles.promotion and costs.promotion:
-        added = tile_m * tile_n * tiles.promotion / gpu.macs("cuda_cores", fp32)
-        step += _fourth((multiply + added + tile_m / 64 * costs.promotion) / tiles.consumers)
+        added = tile_m * tile_n * tiles.promotion.instructions / gpu.macs("cuda_cores", fp32)
+        waited = costs.scales if tiles.promotion.scaled else 0.0
+        step += _fourth((multiply + added + tile_m / 64 * costs.promotion) / tiles.sharers + waited)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
     power = costs.power * k / 64 * (1 + costs.turns * tiles.by_turns)
     energy = 2e-6 * tile_m * tile_n / power * (1 + costs.delivery * rows / (tile_m * tile_n))
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
-    blocks = elements / tiles.consumers / 8192
+    blocks = elements / tiles.sharers / 8192
     epilogue, scattered = blocks * costs.epilogue, blocks * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
@@ -201,8 +185,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs 
         tiles.tile_k / k / costs.clock,
         tiles.tile_k * (tiles.split_k - 1),
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
-        costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue - costs.wave * ~tiles.by_turns,
-        costs.wave + scattered + 2 * epilogue * tiles.by_turns,
+        costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
+        costs.wave + scattered + epilogue * tiles.by_turns,
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         costs,
     )
@@ -212,7 +196,7 @@ class Fixed(NamedTuple):
     """What of the times of Tiles is fixed by n, k and the batch, whatever m is: a server meets many m.
 
     tiles_n: tiles along n, times the products of a batch. again_n: how much longer the larger operand takes, if that is
-    a. outside_n: clocks of what lies outside along n. wave: us of each wave beside its steps.
+    a. outside_n: clocks of what lies outside along n. wave: us of each wave but the last beside its steps.
     """
 
     prepared: Prepared
@@ -252,7 +236,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
 
 
 def wave_of(prepared: Prepared, steps: Array) -> Array:
-    """us of each wave beside its steps: for consumers by turns, what lasts longer than the other one's steps."""
+    """us of each wave but the last beside its steps: by turns, what lasts longer than the other consumer's steps."""
     hidden = np.where(prepared.tiles.by_turns, np.sqrt(np.sqrt(prepared.step)) * steps, 0.0)
     left: Array = np.maximum(prepared.wave - hidden, 0.0)
     return left
@@ -272,7 +256,7 @@ def times_of(fixed: Fixed, m: int) -> Array:
     dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
     busy = clocks * fixed.steps
     limited = np.maximum(np.sqrt(busy * busy + dram), clusters * fixed.energy)
-    us: Array = limited + prepared.fixed + waves * fixed.wave
+    us: Array = limited + prepared.fixed + (waves - 1) * fixed.wave
     return us
 
 
@@ -288,7 +272,7 @@ def _again(tiles: Array, costs: Costs) -> Array:
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
-    """What Tiles have along m and along n of the product."""
+    """What Tiles have along m and n of the product."""
     return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
 
 

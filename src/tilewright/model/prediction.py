@@ -12,8 +12,41 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import STREAMED, Costs, Prepared, Tiles, costs_of, fixed, prepare, times
+from tilewright.model.cost import COSTS, Costs, Prepared, Tiles, fixed, prepare, times
 from tilewright.problem import Problem
+
+STREAMED = 0.93
+"""Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
+
+_IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
+    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, launch=3.0
+)
+"""The Costs of `mma` and `simt`, but for `clock` and `fill`, which depend on the GPU."""
+
+_DELIVERY = 64
+"""Multiply-adds of an SM in the time in which an element of A or B reaches it, as far as multiplying does not hide it.
+
+It is fitted, and not a fact of a GPU.
+"""
+
+_PACE = {"mma": 1.11, "cuda_cores": 1.35}
+"""Clocks of a step of `mma` and of `simt` that pass in one clock of the data sheet, fitted along with _DELIVERY.
+
+On an H200 they took 12.7, 370 and 2766 us, and 62.9, 2759 and 21955 us, for 1024^3, 4096^3 and 8192^3
+(results/ladder_*.json, bursts). GPUs before Hopper were not measured.
+"""
+
+_MMA_ON_HOPPER = 0.63
+"""Hopper's tensor cores take mma.sync at this share of wgmma's rate."""
+
+
+def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
+    """The Costs of a kernel that multiplies elements of `dtype` with `unit`."""
+    if unit == "wgmma":
+        return COSTS
+    pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
+    return _IN_TURNS._replace(clock=gpu.clock(unit) / 1e6 * pace, fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY)
+
 
 Power = Literal["settled", "recorded", "burst"]
 """The power state: at the power limit with settled clocks, as in the record of calibration, or right after idle.
@@ -24,6 +57,7 @@ In the second one, times are those by which the planner ranks Configs.
 TIMES = Costs(
     multiply=1.03,
     smem=0.913,
+    alone=1.0,
     fill=inf,
     l2=102.0,
     misaligned=3.36,
@@ -138,11 +172,9 @@ def prepare_in(
     costs = costs_of(unit, dtype, gpu)
     if not ranks:
         costs = TIMES._replace(clock=TIMES.clock * gpu.clock(unit) / H200.clock(unit))
-    prepared = prepare(tiles, unit, dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
-    if ranks or not shifted:
-        return prepared
-    blocks = tiles.tile_m * tiles.tile_n / tiles.split_k / tiles.consumers / 8192
-    return prepared._replace(wave=prepared.wave + blocks * SHIFTED)
+        if shifted:
+            costs, tiles = costs._replace(scattered=SHIFTED), tiles._replace(scattered=tiles.sharers > 0)
+    return prepare(tiles, unit, dtype, gpu, costs._replace(power=costs.power * _POWER[power]))
 
 
 def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int = 128) -> Prediction:
@@ -164,8 +196,7 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
 
 def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
     """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
-    last = float(prepared.costs.wave * ~prepared.tiles.by_turns[way])
-    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way]) + last) / 1e6
+    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way])) / 1e6
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
@@ -179,7 +210,7 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
     tiles, costs = prepared.tiles, prepared.costs
     clusters, waves = _clusters(prepared, problem)
     wave = fixed(prepared, problem.n, problem.k).wave
-    own = prepared.fixed.item() + waves * wave.item()  # of the launch and the epilogues
+    own = prepared.fixed.item() + (waves - 1) * wave.item()  # of the launch and the epilogues
     looped = predict(problem, prepared, gpu, row_bytes).seconds * 1e6 - own
     limits = {}
     for name, fields in _ALONE.items():

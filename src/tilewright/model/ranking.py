@@ -5,7 +5,7 @@ from functools import lru_cache
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Array, Fixed, Tiles, fixed, prepare, times_of
-from tilewright.model.prediction import seconds_at_least
+from tilewright.model.prediction import costs_of, seconds_at_least
 from tilewright.problem import Problem
 
 
@@ -13,7 +13,7 @@ class Ranking:
     """Ways to cut products on one GPU; a product is what `model.cost.times` takes."""
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
-        self._prepared = prepare(tiles, unit, dtype, gpu)
+        self._prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Fixed:

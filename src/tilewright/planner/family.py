@@ -5,9 +5,9 @@ was checked, bound and chosen for one member holds for the others.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from tilewright.arrays import describe
 from tilewright.backends.protocol import Executable
 from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
@@ -22,7 +22,7 @@ from tilewright.planner.copies import REPACK, CopyingExecutable
 from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
-from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
+from tilewright.planner.slots import OUT, A, Slot
 from tilewright.planner.tuned_table import Table
 from tilewright.problem import Problem
 
@@ -30,7 +30,7 @@ MOST = 256
 """The most families that are kept."""
 
 MOST_CHOICES = 4096
-"""The most choices, and the most launches, of a family that are kept."""
+"""The most choices, and the most launches and numbers of rows, of a family that are kept."""
 
 _WITHOUT_ROWS = ("b", SCALES[1])
 """The operands that have no rows of the result, even if they have as many rows as it."""
@@ -112,23 +112,23 @@ class _Row(NamedTuple):
         more = rows - 1
         return self.slot.position, self.low + more * self.before, self.high + more * self.after
 
-    def resized(self, member: Member) -> Slot:
-        """The slot of a member's array."""
-        position, signature, alignment, shape, strides, dtype = self.slot
-        if self.has_rows:
-            shape = (member.rows, shape[1])
-        return Slot(position, member.call.signatures[position] or signature, alignment, shape, strides, dtype)
+    def resized(self, rows: int) -> Slot:
+        """The slot of so many rows."""
+        if not self.has_rows:
+            return self.slot
+        position, (kind, _, steps, device, writable), alignment, shape, strides, dtype = self.slot
+        shape = rows, shape[1]
+        return Slot(position, (kind, shape, steps, device, writable), alignment, shape, strides, dtype)
 
 
 class Family:
     """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
 
-    def __init__(
-        self, problem: Problem, form: Form, slots: Sequence[Slot], allocates: bool, made: Mapping[int, Choice] | None
-    ):
-        self._problem, self._form, self._backend, self._allocates = problem, form, form.backend, allocates
+    def __init__(self, problem: Problem, form: Form, slots: Sequence[Slot], made: Mapping[int, Choice] | None):
+        self._problem, self._form, self._backend = problem, form, form.backend
         self._rows = [_Row.of(slot, self._has_rows(slot)) for slot in slots]
         self._made = made
+        self._met: set[int] = set()
         self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], tuple[int, Launch]] = {}
         """By kernel, Config and what of m features depend on: the most rows, and the launch of so many."""
@@ -151,11 +151,11 @@ class Family:
             and (request.kernel, request.config) == ("auto", None)
             and request.backend.name != "emulator"  # which refuses long products
         )
-        return cls(problem, plan.form, plan.slots, request.call.arrays[OUT] is None, made) if holds else None
+        return cls(problem, plan.form, plan.slots, made) if holds else None
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
-        backend, problem = self._backend, self._problem._replace(m=member.rows)
+        backend, problem = self._backend, self._problem.with_rows(member.rows)
         choice = self._choice(problem)
         if choice is None:
             return None
@@ -170,19 +170,27 @@ class Family:
             if repack is None:
                 return None
             executable = CopyingExecutable(copied, repack[-1], executable, backend, launch.exchanged)
-        slots = [row.resized(member) for row in self._rows]
-        arrays, pointers, allocate = member.call.arrays, member.call.pointers, None
-        if self._allocates:
-            allocate = out_allocator(arrays[A], slots[-1])
-            arrays = with_out(arrays, allocate())
-            slots[-1] = slots[-1]._replace(signature=describe(arrays[OUT], "out")[0])
-        prepared = Prepared(choice, compiled, executable, launch.exchanged)
-        if allocate is None:
-            self._form.check_overlap(arrays, pointers, [row.bounds(member.rows) for row in self._rows])
-        plan = Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, allocate=allocate)
+        rows, (arrays, _, pointers, _) = member.rows, member.call
+        bounds = [row.bounds(rows) for row in self._rows]
+        if arrays[OUT] is not None:
+            self._form.check_overlap(arrays, pointers, bounds)
         if stream is not None:
             stream_handle(stream, backend)
-        return plan
+        prepared = Prepared(choice, compiled, executable, launch.exchanged)
+        slots = partial(self._slots, rows)
+        return Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, bounds=bounds)
+
+    def has_met(self, rows: int) -> bool:
+        """Whether it was asked this before, of late."""
+        if rows in self._met:
+            return True
+        if len(self._met) >= MOST_CHOICES:
+            self._met.clear()
+        self._met.add(rows)
+        return False
+
+    def _slots(self, rows: int) -> list[Slot]:
+        return [row.resized(rows) for row in self._rows]
 
     def _choice(self, problem: Problem) -> Choice | None:
         """The choice for a problem; None if it cannot be known from that for other rows.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
 
 from tilewright.arrays import library_of
@@ -45,18 +46,20 @@ class Plan:
         form: Form,
         problem: Problem,
         prepared: Prepared | None,
-        slots: Sequence[Slot],
+        slots: Callable[[], Sequence[Slot]],
         pointers: list[int],
         *,
         alpha: float,
         beta: float | None,
         allocate: Callable[[], Any] | None = None,
+        bounds: Bounds = (),
     ):
         """Prepare calls with arrays that fit `slots`; `prepared` is None if out has no elements.
 
-        slots: those of inputs in their order, and out's as the last. pointers: the addresses of the arrays that it is
-        made for, in the order of `operand_names`, 0 for those that are not there; they do not overlap.
-        `beta` is None without c. `allocate` makes an out; by default an out is made like the first call's a.
+        slots: makes those of inputs in their order, and out's as the last, which a Plan that is called once needs not.
+        pointers: the addresses of the arrays that it is made for, in the order of `operand_names`, 0 for those that are
+        not there; they do not overlap. `beta` is None without c. `allocate` makes an out; by default an out is made
+        like the first call's a. bounds: those of the slots, if they are known.
         """
         self.alpha, self.beta = alpha, beta
         self.problem = problem
@@ -64,11 +67,11 @@ class Plan:
         self.form = form
         self._prepared = prepared
         self._executable = prepared.executable if prepared else None
-        self._slots = slots
+        self._make_slots = slots
         self._reader: Reader | None = None  # building it costs more than a call
         self._allocate = allocate
         self._disjoint = pointers  # addresses that are known not to overlap
-        self._bounds: Bounds = ()
+        self._bounds = bounds
         self._direct: DirectCall | None = None
         self._calls_to_direct = _CALLS_TO_DIRECT if form.may_be_direct else -1  # never
         self._roles = form.roles if prepared and prepared.exchanged else None
@@ -93,10 +96,10 @@ class Plan:
         """Why the kernel was chosen, in a sentence."""
         return self._prepared.choice.reason if self._prepared else "out has no elements, so nothing runs"
 
-    @property
+    @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """The expected form of each array of a call, in the order of `operand_names`, but with out's as the last."""
-        return tuple(self._slots)
+        return tuple(self._make_slots())
 
     @property
     def pointers(self) -> list[int]:
@@ -204,8 +207,8 @@ class Plan:
         pointers: the arrays' addresses, if the arrays are known to fit.
         """
         c, expression = arrays[C], self.problem.epilogue.expression
-        if expression is not None or any(each is not None for each in named):
-            bias, of_expression = in_order(expression, arrays[C + 1], named)
+        bias, of_expression = in_order(expression, arrays[C + 1], named)
+        if bias is not arrays[C + 1] or of_expression:
             arrays = (*arrays[: C + 1], bias, arrays[OUT], *of_expression)
         if alpha is None:
             alpha = self.alpha
@@ -223,7 +226,7 @@ class Plan:
             )
         if pointers is None:
             read = self._reader or self._make_reader()
-            pointers = read(arrays) or self.form.read_checking(arrays, self._slots)
+            pointers = read(arrays) or self.form.read_checking(arrays, self.slots)
         return self.launch(arrays, pointers, alpha, beta, stream)
 
     def launch(
@@ -272,7 +275,7 @@ class Plan:
 
     def _make_reader(self) -> Reader:
         """Make the Reader of the slots, built at the first use: a Plan that is called once does not need it."""
-        self._reader = found = reader(self._slots, self.form.tensors, self.form.names)
+        self._reader = found = reader(self.slots, self.form.tensors, self.form.names)
         return found
 
     def _make_direct(self, arrays: Sequence[Any]) -> DirectCall | None:
@@ -283,7 +286,7 @@ class Plan:
         assert form.written is not None
         return direct_call(
             (a, b, out),
-            self._slots,
+            self.slots,
             self._executable,
             exchanged=self._roles is not None,
             device=form.device,
@@ -295,7 +298,7 @@ class Plan:
 
     def _allocator(self, a: Any) -> Callable[[], Any]:
         """The function that makes outs in the library and on the device of `a`; kept from then on."""
-        out = self._slots[-1]
+        out = self.slots[-1]
         packed = contiguous_strides(out.shape)
         if all(s == p or extent <= 1 for extent, s, p in zip(out.shape, out.strides, packed, strict=True)):
             self._allocate = out_allocator(a, out)
@@ -304,7 +307,7 @@ class Plan:
         return self._allocate
 
     def _refuse_to_allocate(self) -> Any:
-        strides = self._slots[-1].signature[2]
+        strides = self.slots[-1].signature[2]
         raise ArgumentValueError(
             f"out is missing, and the plan was made for one with strides of {tuple(strides)} elements: pass out="
         )
@@ -312,7 +315,7 @@ class Plan:
     def check_overlap(self, arrays: Sequence[Any], pointers: list[int]) -> None:
         """Raise a ValueError if out shares memory with an input of a call, other than with c as a whole."""
         if not self._bounds:
-            self._bounds = tuple((slot.position, *slot.bounds()) for slot in self._slots)
+            self._bounds = [(slot.position, *slot.bounds()) for slot in self.slots]
         self.form.check_overlap(arrays, pointers, self._bounds)
         self._disjoint = pointers
 

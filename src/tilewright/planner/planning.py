@@ -61,7 +61,7 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         Form(request.problem, backend, slots, arrays, multiplies=multiplies, runs=runs),
         request.problem,
         prepared,
-        slots,
+        lambda: slots,
         pointers,
         alpha=request.alpha,
         beta=request.beta,
