@@ -154,8 +154,9 @@ LARGE_TILES = (
     (BY_TILE, 128, 160, True),
     (BY_TILE, 128, 192, True),
     (BY_COLUMN, 256, 80, True),
-    (BY_COLUMN, 256, 96, False),
-    (BY_COLUMN, 128, 128, True),
+    (BY_COLUMN, 256, 96, True),
+    (BY_COLUMN, 256, 112, False),
+    (BY_COLUMN, 128, 160, True),
     (BY_COLUMN, 192, 56, False),
 )
 """The largest that leave registers for scales of blocks, and maybe for a row block that is held back."""
@@ -219,7 +220,7 @@ ILLEGAL = {
         (problem("nt", int8, bf16, k=272), WgmmaConfig(tile_n=40, tile_k=128, epilogue="direct")),
         (problem("nt", fp8_e4m3, bf16, k=272), WgmmaConfig(tile_n=64, tile_k=256, stages=2)),
         (problem("nt", fp8_e4m3, bf16, k=272, **BY_TILE), WgmmaConfig(tile_n=176, tile_k=128)),
-        (problem("nt", fp8_e4m3, bf16, k=272, **BY_COLUMN), WgmmaConfig(256, 112, tile_k=128)),
+        (problem("nt", fp8_e4m3, bf16, k=272, **BY_COLUMN), WgmmaConfig(256, 128, tile_k=128)),
         (HALF, WgmmaConfig(split_k=0)),
         (HALF, WgmmaConfig(split_k=5, overlap=False)),
         (HALF, WgmmaConfig(split_k=2, cluster_m=2, overlap=False)),

@@ -205,25 +205,31 @@ def test_a_plan_wants_scales_of_the_same_form(random):
 
 
 FAULTS = {
-    "scales of A of one k-block for all": ("promotion", "place += Config::split_k * a.column_stride;", ""),
-    "scales of B of one k-block for all": (
-        "promotion",
-        "columns.read(b, Config::split_k * b.row_stride);",
-        "columns.read(b, 0);",
-    ),
+    "scales of A of one k-block for all": ("scales", "from_a += Config::split_k * of_a.column_stride;", ""),
+    "scales of B of one k-block for all": ("scales", "from_b += Config::split_k * of_b.row_stride;", ""),
     "scales of the first block of columns for all": (
-        "promotion",
-        "count == 1 || value / 4 / step * step < second ? now[0]",
-        "value >= 0 ? now[0]",
+        "scales",
+        "count == 1 || value / 4 / step * step < second ? scales[0]",
+        "value >= 0 ? scales[0]",
     ),
-    "scales of A of the row above": ("promotion", "row + i * 64 + half * 8, parameters", "row + i * 64, parameters"),
-    "scales of the next k-block": (
+    "scales of A of the row above": ("promotion", "row + i * 64 + half * 8) * 4", "row + i * 64) * 4"),
+    "scales that are read before they are there": (
         "promotion",
-        "    columns.turn();\n",
-        "    columns.read(scales_of(1), 0);\n    columns.turn();\n",
+        "    mbarrier_wait(shared_address(&ring.scales_full[position.slot]), position.parity);\n",
+        "",
     ),
-    "scales that are never turned": ("consumer", "        promotion.turn(k_blocks - k_block);\n", ""),
-    "scales beyond the last k-block": ("promotion", "if (left > 1) read();", "read();"),
+    "scales that are overwritten before they are read": (
+        "scales",
+        "        mbarrier_wait(shared_address(&ring.scales_empty[position.slot]), position.parity ^ 1);\n",
+        "",
+    ),
+    "a warp that does not wait for its lanes": ("promotion", "    __syncwarp();\n", ""),
+    "scales that are released too early": ("consumer", "        promotion.read();\n", "        promotion.release();\n"),
+    "barriers of scales that may not be there yet": (
+        "kernel",
+        "cta_sync<0, Config::threads>();\n    } else {",
+        "cta_arrive<0, Config::threads>();\n    } else {",
+    ),
     "no fence": (
         "consumer",
         "      wgmma_fence();\n      multiply(products, i, false);",
@@ -244,10 +250,11 @@ FAULTS = {
 def test_faults_of_the_main_loop_are_found(random, fault, monkeypatch):
     if fault is not None:
         name, right, wrong = FAULTS[fault]
-        header = f"mainloop/wgmma_{name}.cuh"
+        header = "kernels/wgmma.cuh" if name == "kernel" else f"mainloop/wgmma_{name}.cuh"
         text = package_headers()[header]
         assert text.count(right) == 1
         monkeypatch.setitem(package_headers(), header, text.replace(right, wrong))
+    monkeypatch.setattr(planning, "in_memory", lambda *_: None)
     monkeypatch.setattr(planning, "build", compile)
     a, b = operands(random, 140, 200, 500)
     scales = scales_of(random, TILE, 140, 200, 500)

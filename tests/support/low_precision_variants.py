@@ -260,6 +260,27 @@ OF_BLOCKS = (
         epilogue="acc",
         outputs=("amax",),
     ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 160, 2, tile_k=128),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        16,
+        "bf16",
+        recipe=BY_COLUMN,
+        n_multiple=8,
+    ),
+    Variant(
+        "wgmma",
+        WgmmaConfig(128, 96, 2, tile_k=128, ping_pong=True, **DIRECT),
+        "fp8_e4m3",
+        "k16",
+        "k16",
+        4,
+        "fp32",
+        recipe=BY_TILE,
+    ),
 )
 
 LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_BLOCKS)

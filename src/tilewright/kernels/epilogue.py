@@ -183,8 +183,7 @@ class ExpressionConstants(NamedTuple):
         named = zip(self.expression.outputs, self.outputs, strict=True)
         defined = "".join(f"  {written[name].format(row.sums)}\n" for name, row in named)
         if columns := scaled_columns(self.expression.recipe):
-            pairs = columns == 1 and self.rows[1].pairs
-            defined = f"  using Blocks = BlockScales<{columns}, {_flag(pairs)}>;\n{defined}"
+            defined = f"  using Blocks = BlockScales<{columns}>;\n{defined}"
         elif self.expression.recipe is not None:
             zero = "  using Zero = ZeroRow;\n" if self.expression.has_zero else ""
             defined = f"  using Scales = OperandRows<{', '.join(rows[: len(SCALES)])}>;\n{zero}{defined}"

@@ -65,11 +65,21 @@ class WgmmaConfig:
 def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int:
     """Registers of a thread beside its sums, if these are promoted: the products of a row block, and scales of blocks.
 
-    It has those of two rows of each row block, and of all of its columns if each has its own, for two k-blocks.
+    It has those of two rows of each row block, and of all of its columns if each has its own.
     """
-    scales = 4 * row_blocks + 6 if scaled_columns else 0
-    scales += tile_n // 2 if scaled_columns == 1 else 0
+    scales = 2 * row_blocks + 4 if scaled_columns else 0
+    scales += tile_n // 4 if scaled_columns == 1 else 0
     return tile_n // 2 + scales
+
+
+SCALED_ROWS = 512
+"""The rows of tiles of A whose scales of a k-block are in shared memory or on their way to it."""
+
+
+def scale_bytes(tile_m: int, tile_n: int, scaled_columns: int) -> int:
+    """The shared memory of the scales of one k-block, with their two mbarriers; 0 without scales of blocks."""
+    columns = {0: 0, 128: 4, 1: tile_n}[scaled_columns]
+    return 4 * (tile_m + columns) + 2 * 8 if scaled_columns else 0
 
 
 def has_two_scales(tile_n: int, stacked: bool) -> bool:
@@ -80,12 +90,14 @@ def has_two_scales(tile_n: int, stacked: bool) -> bool:
 class Ring(NamedTuple):
     """The shared memory of a Config, in bytes.
 
-    It holds tiles of A and of B in each stage, and beside them the staging with boxes of out, and the partial sums of
-    other CTAs with their mbarrier.
+    It holds tiles of A and of B in each stage, and beside them the staging with boxes of out, the partial sums of other
+    CTAs with their mbarrier, and `scale_stages` times the scales of a k-block.
     """
 
     a_bytes: int
     b_bytes: int
+    scale_stages: int
+    scale_bytes: int
     store_columns: int
     store_bytes: int
     staging_bytes: int
@@ -94,8 +106,13 @@ class Ring(NamedTuple):
     smem_bytes: int
 
 
-def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool, input_bytes: int = 2) -> Ring:
-    """The Ring of a Config for operands that are K-major or MN-major, of elements of `input_bytes`."""
+def ring_of(
+    config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool, input_bytes: int = 2, scaled_columns: int = 0
+) -> Ring:
+    """The Ring of a Config for operands that are K-major or MN-major, of elements of `input_bytes`.
+
+    scaled_columns: as in EpilogueConstants.
+    """
     spans, out_columns = config.tile_k * input_bytes // SPAN_BYTES, config.tile_n // max(config.split_k, 1)
     a_bytes = spans * _span_bytes(config.tile_m, a_mn_major)
     b_bytes = spans * _span_bytes(config.tile_n, b_mn_major)
@@ -103,9 +120,13 @@ def ring_of(config: WgmmaConfig, a_mn_major: bool, b_mn_major: bool, input_bytes
     store_bytes = 16 * store_columns * 2
     staging_bytes = config.consumers * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
     sum_bytes = (config.split_k - 1) * config.tile_m * out_columns * 4
-    beside_bytes = staging_bytes + sum_bytes + (8 if config.split_k > 1 else 0)
+    scales, scale_stages = scale_bytes(config.tile_m, config.tile_n, scaled_columns), SCALED_ROWS // config.tile_m
+    beside_bytes = staging_bytes + sum_bytes + (8 if config.split_k > 1 else 0) + scale_stages * scales
     smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, beside_bytes)
-    return Ring(a_bytes, b_bytes, store_columns, store_bytes, staging_bytes, sum_bytes, beside_bytes, smem_bytes)
+    return Ring(
+        a_bytes, b_bytes, scale_stages, scales, store_columns, store_bytes, staging_bytes, sum_bytes, beside_bytes,
+        smem_bytes,
+    )  # fmt: skip
 
 
 def _span_bytes(rows: int, mn_major: bool) -> int:

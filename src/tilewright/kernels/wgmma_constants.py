@@ -61,6 +61,8 @@ class WgmmaConstants(Constants):
     a_bytes: int
     b_bytes: int
     stage_bytes: int
+    scale_stages: int
+    scale_bytes: int
     store_columns: int
     store_buffers: int
     store_bytes: int
@@ -110,25 +112,28 @@ class WgmmaFeatures(NamedTuple):
 def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants:
     """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
     nbytes = features.Input.nbytes
-    ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes)
+    columns = features.epilogue.scaled_columns
+    ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes, columns)
     row_blocks = config.tile_m // (64 * config.sharers)
     accumulators = row_blocks * config.tile_n // 2
     tma_epilogue = config.epilogue == "tma"
     expression = features.epilogue.expression
     gated = expression is not None and expression.expression.gate is not None
     moves_registers = config.consumers > 1  # a single consumer has all that it can use
-    producer_registers, consumer_registers = (32, 160) if config.consumers == 3 else (40, 232)
-    columns = features.epilogue.scaled_columns
     promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
-    if accumulators + promoted > (206 if columns else 200):
-        producer_registers, consumer_registers = 24, 240
+    if columns:  # whose addresses take some
+        producer_registers, consumer_registers = (56, 152) if config.consumers == 3 else (56, 224)
+    elif config.consumers == 3:
+        producer_registers, consumer_registers = 32, 160
+    else:
+        producer_registers, consumer_registers = (24, 240) if accumulators + promoted > 200 else (40, 232)
     out_columns = config.tile_n // max(config.split_k, 1) // (2 if gated else 1)
     in_vectors = out_columns * features.epilogue.Output.nbytes % 16 == 0  # so begin all tiles
     return WgmmaConstants(
         tile_m=config.tile_m,
         tile_n=config.tile_n,
         tile_k=config.tile_k,
-        threads=WARPGROUP * config.consumers + (WARPGROUP if moves_registers else 32),
+        threads=WARPGROUP * config.consumers + (WARPGROUP if moves_registers else 96 if columns else 32),
         smem_bytes=ring.smem_bytes,
         cluster_m=config.cluster_m,
         cluster_n=config.cluster_n,
@@ -166,6 +171,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         a_bytes=ring.a_bytes,
         b_bytes=ring.b_bytes,
         stage_bytes=ring.a_bytes + ring.b_bytes,
+        scale_stages=ring.scale_stages,
+        scale_bytes=ring.scale_bytes,
         store_columns=ring.store_columns,
         store_buffers=STORE_BUFFERS,
         store_bytes=ring.store_bytes,

@@ -173,12 +173,13 @@ class Space:
 
     def _holds(self, tiling: Tiling) -> bool:
         """Whether a consumer with scales of columns also has registers for a row block that is held back."""
-        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 96
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 112
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
         a, b = self._limits.mn_major
-        ring = ring_of(config, *((b, a) if config.swap_ab else (a, b)), self._limits.input_bytes)
+        major = (b, a) if config.swap_ab else (a, b)
+        ring = ring_of(config, *major, self._limits.input_bytes, self._limits.scaled_columns)
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 

@@ -117,11 +117,9 @@ struct ScaledSum {
 };
 
 // The scales of A for each row and 128 of k, and those of B for so many columns and 128 of k.
-// pairs: those of columns 2i and 2i + 1 can be read at once.
-template <int columns_of_b, bool pairs_of_b>
+template <int columns_of_b>
 struct BlockScales {
   static constexpr int columns = columns_of_b;
-  static constexpr bool pairs = pairs_of_b;
   static __device__ constexpr int count() { return 2; }
 };
 

@@ -31,6 +31,7 @@
 #include "mainloop/wgmma_consumer.cuh"
 #include "mainloop/wgmma_producer.cuh"
 #include "mainloop/wgmma_promotion.cuh"
+#include "mainloop/wgmma_scales.cuh"
 #include "mainloop/wgmma_storage.cuh"
 #include "parameters.cuh"
 #include "ptx/cta_barrier.cuh"
@@ -60,7 +61,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
     staging = shared_address(storage.staging) +
               (index * 4 + warp) * Config::store_buffers * Config::store_bytes;
   }
-  Consumer<Config> consumer(storage, pipeline, parameters, part);
+  Consumer<Config> consumer(storage, pipeline, part);
   WarpOutput<Config> output(parameters, map_out, staging);
   const WarpFinish<Config> finish(parameters);
   Totals<Config> totals(parameters);
@@ -80,9 +81,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   WarpTile tile;
   auto begin_promotion = [&](uint32_t tile_index) {  // behind the first wgmmas
     if constexpr (HasBlockScales<Config>) {
-      const auto at = tiles.locate(tile_index);
-      consumer.promotion.begin(at.row + part * row_blocks * 64 + warp * 16, at.column, at.batch,
-                               place.part, tiles.k_blocks);
+      consumer.promotion.begin(tiles.locate(tile_index).column);
     }
   };
   auto begin = [&](uint32_t tile_index) {  // behind them, too
@@ -173,16 +172,27 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     prefetch_tensor_map(map_b);
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
     pipeline.init(Config::sharers);
+    if constexpr (HasBlockScales<Config>) ScaleProducer<Config>(storage).init(Config::sharers);
     if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
   }
   if constexpr (place.size > 1) place.sync();
 
   if (warp >= consumer_warps) {
-    // The barriers exist, and the producer need not wait until the consumers know.
-    if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
+    // The barriers exist, and the producer need not wait until the others know.
+    if (HasBlockScales<Config> && place.size == 1 && warp > consumer_warps) {
+      cta_sync<0, Config::threads>();
+    } else {
+      if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
+    }
     if constexpr (Config::moves_registers) release_registers<Config::producer_registers>();
     if (warp == consumer_warps && elected()) {
       produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
+    }
+    if constexpr (HasBlockScales<Config>) {
+      const int thread = threadIdx.x - (consumer_warps + 1) * 32;
+      if (thread >= 0 && thread < ScaleProducer<Config>::threads) {
+        ScaleProducer<Config>(storage).produce(tiles, parameters, thread);
+      }
     }
     __syncwarp();
   } else {

@@ -53,7 +53,10 @@ class Consumer {
     for (int i = 0; i < row_blocks; ++i) {
       wgmma_fence();
       multiply(products, i, false);
-      if (i == 0) during_first();
+      if (i == 0) {
+        during_first();
+        promotion.read();
+      }
       wgmma_wait<0>();
       wgmma_results(products);
       if (i == row_blocks - 1 && !last) pipeline.release(position.slot);
@@ -63,22 +66,26 @@ class Consumer {
       }
       wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
+    promotion.release();
   }
 
  public:
   Promotion<Config> promotion;
 
   // The one that takes part `part` of a tile's rows.
-  __device__ __forceinline__ Consumer(const Storage<Config>& storage, const Pipeline<Config>& ring,
-                                      const GemmParameters& parameters, int part)
-      : pipeline(ring), promotion(parameters) {
+  __device__ __forceinline__ Consumer(Storage<Config>& storage, const Pipeline<Config>& ring,
+                                      int part)
+      : pipeline(ring), promotion(storage, part) {
     const uint32_t slot = shared_address(storage.slots);
     a = A::low_word(slot) + part * row_blocks * A::block_step;
     b = B::low_word(slot) + Config::a_bytes / 16;
   }
 
   // Leaves the k-blocks of a tile to another consumer.
-  __device__ __forceinline__ void skip_tile(int k_blocks) { position.skip(k_blocks); }
+  __device__ __forceinline__ void skip_tile(int k_blocks) {
+    position.skip(k_blocks);
+    promotion.skip(k_blocks);
+  }
 
   // The product of one tile. At the end the wgmmas of the last k-block are still under way, one
   // group per row block, unless they are promoted. `during_first` runs during the first, which
@@ -92,7 +99,6 @@ class Consumer {
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
         position.advance();
-        promotion.turn(k_blocks - k_block);
         promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
       return;

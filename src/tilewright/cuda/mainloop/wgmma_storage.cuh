@@ -1,6 +1,7 @@
 // The SMEM of a warp-specialized wgmma kernel, and the layout of tiles of A and B in it (sm_90a).
 #pragma once
 #include "layout/descriptor.cuh"
+#include "mainloop/wgmma_scales.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -33,7 +34,7 @@ struct PartialSums<0> {};
 
 // All of a CTA's SMEM.
 template <class Config>
-struct Storage : Slots<Config>, PartialSums<Config::sum_bytes> {};
+struct Storage : Slots<Config>, ScaleSlots<Config>, PartialSums<Config::sum_bytes> {};
 
 // One span of an operand's tile: 128 bytes along k.
 template <class Config>

@@ -35,4 +35,10 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
 
+// Arrives once at the mbarrier when this thread's copies so far are there, which counts it
+// among its arrivals. PTX ISA: "cp.async.mbarrier.arrive".
+__device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" : : "r"(barrier) : "memory");
+}
+
 }  // namespace tilewright

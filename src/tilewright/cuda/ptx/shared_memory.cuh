@@ -39,4 +39,16 @@ __device__ __forceinline__ void load_shared(float4& values, uint32_t address) {
                : "memory");
 }
 
+// Load one number, and two from an aligned address. PTX ISA: "ld".
+__device__ __forceinline__ void load_shared(float& value, uint32_t address) {
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
+}
+
+__device__ __forceinline__ void load_shared(float2& values, uint32_t address) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(values.x), "=f"(values.y)
+               : "r"(address)
+               : "memory");
+}
+
 }  // namespace tilewright
