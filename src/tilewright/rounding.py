@@ -1,7 +1,9 @@
-"""Whole numbers: as callers give them, Python's or NumPy's, and rounded up; and rates rounded for people."""
+"""Numbers as callers give them, Python's or NumPy's; whole ones rounded up; and rates rounded for people."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
+from numbers import Real
 from typing import Any
 
 from tilewright.errors import ArgumentValueError
@@ -45,3 +47,17 @@ def natural(name: str, value: Any, least: int = 0, most: int | None = None) -> i
         until = "on" if most is None else f"to {most:,}"
         raise ArgumentValueError(f"{name}={value!r} must be an integer from {least} {until}: give one")
     return number
+
+
+def real(name: str, value: Any, least: float = 0.0, most: float = inf) -> float:
+    """The number, or an ArgumentValueError that names it if it is out of its range, NaN or something else."""
+    if not isinstance(value, Real) or not least <= float(value) <= most:
+        until = "on" if most == inf else f"to {most:g}"
+        raise ArgumentValueError(f"{name}={value!r} must be a number from {least:g} {until}: give one")
+    return float(value)
+
+
+def one_of(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise an ArgumentValueError that lists the names unless the value is one of them."""
+    if value not in (names := tuple(known)):
+        raise ArgumentValueError(f"{name}={value!r} is unknown: use {', '.join(names)}")

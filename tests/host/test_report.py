@@ -12,8 +12,9 @@ from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.explaining.explained import explained
 from tilewright.explaining.report import page as pages
 from tilewright.explaining.report.pictures import Shown
-from tilewright.explaining.report.sections import fragments, measured
+from tilewright.explaining.report.sections import counters, fragments, measured, timeline
 from tilewright.hardware import A100, H200
+from tilewright.kernels.wgmma_config import WgmmaConfig
 
 VOID = {"meta", "link", "img", "input", "line", "br"}
 
@@ -101,6 +102,32 @@ def test_every_element_of_a_fragment_has_its_lanes():
 def test_cuda_cores_have_no_fragments():
     shown = Shown.of(explained(Product(64, 64, 64, fp32, fp32).problem, A100, present=False))
     assert fragments(shown) is None
+
+
+TURNS = WgmmaConfig(64, 64, 3, epilogue="direct", overlap=False, ping_pong=True)
+
+
+@pytest.fixture(scope="module")
+def by_turns():
+    found = explained(Product(512, 512, 128, bf16, bf16, "nn").problem, H200, present=False, config=TURNS)
+    return Shown.of(found)
+
+
+def test_a_time_line_shows_consumers_that_take_turns(by_turns):
+    line = timeline(by_turns)
+    assert line["about"].startswith("Two tiles, which two consumers take by turns, with a k of 128")
+    spans = {row["name"]: row["spans"] for row in line["rows"]}
+    first, second = (spans[f"warps {warps}: multiply"] for warps in ("0 to 3", "4 to 7"))
+    assert float(first[-1]["x"]) < float(second[0]["x"])
+    assert {"warps 0 to 3: store", "warps 4 to 7: store"} <= set(spans)
+
+
+def test_counters_are_those_of_the_config_and_the_layout(by_turns):
+    counted = counters(by_turns)
+    assert counted["about"].startswith("wgmma with the Config above multiplies 264x328x456 bf16 nn")
+    assert any("turns.cuh" in line for line, *_ in counted["rows"])
+    other = counters(by_turns._replace(config=WgmmaConfig(stages=99)))
+    assert other["about"].startswith("wgmma with a Config for it multiplies 264x328x456 bf16 nn")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"gpu": "H200", "date": "2026", "command": "x", "rungs": [1]}'])

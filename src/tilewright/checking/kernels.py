@@ -32,12 +32,16 @@ SMS = 2
 
 @dataclass(frozen=True, slots=True)
 class KernelCheck:
-    """A kernel and the product that it is checked on, or the reason why it takes no product."""
+    """A kernel and the product that it is checked on, or the reason why it takes no product.
+
+    config: by default the first that the kernel has for the product.
+    """
 
     kernel: Kernel
     hardware: Hardware
     product: Product | None = None
     refusal: str = ""
+    config: Any = None
 
     def run(
         self,
@@ -47,14 +51,14 @@ class KernelCheck:
         *,
         tensor_cores: Arithmetic = "exact",
     ) -> CheckResult:
-        """Multiply random matrices under each order, with the first Config that the kernel has for the product."""
+        """Multiply random matrices under each order; raises a ConfigError for a Config that does not fit."""
         kernel, product = self.kernel, self.product
         if product is None:
             return CheckResult(kernel.name, skipped=self.refusal)
         if product.problem.is_empty:
             skipped = "the product has no elements, so nothing runs"
             return CheckResult(kernel.name, str(product), skipped=skipped)
-        config = kernel.configs(product.problem, self.hardware)[0]
+        config = kernel.configs(product.problem, self.hardware)[0] if self.config is None else self.config
         findings = Findings(kernel.name, str(product), str(config))
         operands = product.operands(seed)
 

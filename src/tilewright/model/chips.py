@@ -222,7 +222,7 @@ class Chip(NamedTuple):
 
     def rate(self, operands: str, sums: str | None = None) -> Rate:
         """The fastest way to multiply elements of a type; fp8_e4m3 is fp8. An ArgumentValueError lists the types."""
-        family = operands.partition("_")[0]
+        family = str(operands).partition("_")[0]
         found = [each for each in self.rates if each.operands == family and sums in (None, each.sums)]
         if not found:
             known = ", ".join(dict.fromkeys(each.operands for each in self.rates))

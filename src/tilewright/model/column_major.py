@@ -7,8 +7,7 @@ the operands change places, and so do m and n.
 
 from typing import Literal, NamedTuple
 
-from tilewright.errors import ArgumentValueError
-from tilewright.rounding import MOST_COUNTED, natural
+from tilewright.rounding import MOST_COUNTED, natural, one_of
 
 LAYOUTS = ("nt", "nn", "tn", "tt")
 """Of A and of B: n as the product has it, t stored transposed."""
@@ -40,8 +39,7 @@ def blas_call(m: int, n: int, k: int, layout: str = "nt") -> BlasCall:
     """
     for name, extent in (("m", m), ("n", n), ("k", k)):
         natural(name, extent, 1, MOST_COUNTED)
-    if layout not in LAYOUTS:
-        raise ArgumentValueError(f"layout={layout!r} is unknown: use {', '.join(LAYOUTS)}")
+    one_of("layout", layout, LAYOUTS)
     a, b = layout[0], layout[1]
     return BlasCall(
         transa="T" if b == "t" else "N",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.model.chips import AnyChip, gpu_of
+from tilewright.rounding import real
 
 
 class Settled(NamedTuple):
@@ -101,7 +102,7 @@ def allowed(chip: AnyChip, watts: float, data: str = "randn") -> Allowed:
     board that is switched on take their part whatever is multiplied. Neither was measured. Raises an ArgumentValueError
     for another GPU, for watts that are no limit of the board, and for data of another kind.
     """
-    gpu = gpu_of(chip)
+    gpu, watts = gpu_of(chip), real("watts", watts)
     if gpu.name != H200.name:
         raise ArgumentValueError(f"watts={watts:g} of {gpu.name}: joules were measured on an H200: leave it out")
     least, most = LIMITS

@@ -10,7 +10,7 @@ memory; the levels above it have roofs of the same shape.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, parse
 from tilewright.hardware import Unit
 from tilewright.model.chips import AnyChip, chip_of
 from tilewright.model.tiling.levels import Level
@@ -43,15 +43,15 @@ class Roof(NamedTuple):
         return {**self._asdict(), "ridge": self.ridge, "allowed": self.allowed}
 
 
-def roofs(chip: AnyChip, unit: Unit, dtype: DType, crossed: Iterable[Level]) -> list[Roof]:
+def roofs(chip: AnyChip, unit: Unit, dtype: DType | str, crossed: Iterable[Level]) -> list[Roof]:
     """The roof of each level, at the boost clock of the unit that multiplies.
 
-    Raises an ArgumentValueError if the unit does not multiply elements of `dtype`.
+    dtype: of A and B, also by its name. Raises an ArgumentValueError if the unit does not multiply such elements.
     """
     known_chip = chip_of(chip)
     gpu = known_chip.gpu
     clock = gpu.clock(unit)
-    peak = 2.0 * gpu.macs(unit, dtype) * gpu.sm_count * clock
+    peak = 2.0 * gpu.macs(unit, parse(dtype, "dtype")) * gpu.sm_count * clock
     known = {level.name: level.bytes_per_second for level in known_chip.levels_at(clock)}
     known["GMEM"] = gpu.memory_bandwidth
     return [Roof(level.name, known[level.name], level.intensity, peak) for level in crossed]

@@ -15,6 +15,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS, WGMMA_N
 from tilewright.model.chips import SMEM_BYTES_PER_CLOCK, AnyChip, gpu_of
+from tilewright.rounding import one_of
 
 Source = Literal["smem", "registers"]
 """Where a wgmma finds its A; B is always in SMEM."""
@@ -88,8 +89,7 @@ def wgmma_time(chip: AnyChip, n: int, source: Source = "smem") -> WgmmaTime:
         )
     if n not in WGMMA_N:
         raise ArgumentValueError(f"n={n} is not an extent of wgmma: use 8, 16, 24 and so on up to 256")
-    if source not in get_args(Source):
-        raise ArgumentValueError(f"source={source!r} is unknown: use {' or '.join(get_args(Source))}")
+    one_of("source", source, get_args(Source))
     elements = K_BYTES // bf16.nbytes
     return WgmmaTime(
         n,

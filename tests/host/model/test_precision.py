@@ -134,7 +134,7 @@ def test_nothing_is_lost_where_nothing_is_rounded():
         ((1 << 20,), {}, "lengths up to 65,536"),
         ((4,), {"samples": 0}, "samples=0 must be"),
         ((4,), {"promote": -1}, "promote=-1 must be"),
-        ((4,), {"numbers": "ones"}, "use randn or positive"),
+        ((4,), {"numbers": "ones"}, "use randn, positive"),
     ],
 )
 def test_lengths_and_numbers_that_cannot_be(ks, settings, said):

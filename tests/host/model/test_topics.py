@@ -164,7 +164,7 @@ def test_a_pair_that_is_none_is_refused():
         (("wgmma", "--chip", "B200"), "--chip=B200 has no wgmma, which Hopper alone has: use H100-SXM"),
         (("waves", 512, 512, "--sms", 10_001), "--sms=10001 must be an integer from 1 to 10,000"),
         (("waves", 512, 512, "--ctas-per-sm", 33), "--ctas-per-sm=33 must be an integer from 1 to 32"),
-        (("issue", "--registers", "1,2,3,4"), "4 registers are more than an instruction reads: give 3"),
+        (("issue", "--registers", "1,2,3,4"), "--registers=[1, 2, 3, 4] are more than an instruction reads: give 3"),
         (("l1", "lane*4", "--smem", 999_999), "--smem=999999 bytes cannot be set aside for shared memory: use 0, 8"),
         (("l2", 512, 512, 512, "--chip", "V100"), "--chip=V100 has an L2 of one part: use A100"),
         (("llm", "llama-2-7b", "--weight-bits", 0), "--weight-bits=0 is no width of a weight: give 1 to 16"),

@@ -185,7 +185,7 @@ def test_the_command_answers_for_a_lane():
     found = printed("volta", "--lane", 21)
     assert (found["threadgroup"], found["quad_pair"], found["instructions"]) == (5, 1, 16)
     assert found["steps"][0]["rows"] == [12, 13]
-    assert "lane=-1 is no lane" in printed("volta", "--lane", -1, code=2)["error"]
+    assert "lane=-1 must be an integer from 0 to 31" in printed("volta", "--lane", -1, code=2)["error"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_an_n_that_wgmma_does_not_have(n):
 def test_a_gpu_without_wgmma_and_an_unknown_source():
     with pytest.raises(ArgumentValueError, match="Hopper alone has: use H100-SXM"):
         wgmma_time(A100, 64)
-    with pytest.raises(ArgumentValueError, match="use smem or registers"):
+    with pytest.raises(ArgumentValueError, match="use smem, registers"):
         wgmma_time(H200, 64, "gmem")
 
 

@@ -209,7 +209,7 @@ def issue(
     registers: Annotated[
         str | None,
         typer.Option("--registers", help="Source registers of an instruction, such as 97,99,101.", show_default=False),
-        Gives("register"),
+        Gives("register", "registers"),
     ] = None,
     chip: Chip = "V100",
     as_json: Json = False,

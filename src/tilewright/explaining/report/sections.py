@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.explaining.report.pictures import Shown
 from tilewright.explaining.screen import us
+from tilewright.kernels.kernel import ConfigError
 from tilewright.model.fragments.fragment import Fragment
 from tilewright.model.fragments.instructions import fragments_of
 from tilewright.model.timeline import Span, Timeline, latencies_of, play
@@ -60,20 +62,31 @@ def _cells(fragment: Fragment) -> list[list[dict[str, Any]]]:
 
 
 def timeline(shown: Shown) -> dict[str, Any]:
-    """The first tile of a CTA as the emulator sees it, on a clock; only `about` where that is not known."""
+    """The first tiles of a CTA as the emulator sees them, on a clock; only `about` where that is not known.
+
+    It is one tile for each consumer that takes whole ones.
+    """
     constants, solved = shown.constants, shown.solved
-    m, n = constants.tile_m * constants.cluster_m, constants.tile_n * constants.cluster_n
+    by_turns = getattr(shown.config, "ping_pong", False)
+    m, n = constants.tile_m * constants.cluster_m * (1 + by_turns), constants.tile_n * constants.cluster_n
     k = min(solved.k, BLOCKS * constants.tile_k * constants.split_k)
     if getattr(shown.config, "swap_ab", False):
-        m, n, layout = n, m, "".join("tn"[each.is_row_major] for each in (solved.b.transposed, solved.a.transposed))
-    else:
-        layout = solved.layout
+        m, n = n, m
     try:
-        product = Product(m, n, k, solved.a.dtype, solved.out.dtype, layout)
+        product = Product(m, n, k, solved.a.dtype, solved.out.dtype, _layout(shown))
         line = play(record(shown.kernel, shown.config, product, shown.chip.gpu), latencies_of(shown.chip))
     except TilewrightError as error:
         return {"about": f"There is no time line: {error}.", "rows": []}
-    return _drawn(line, f"One tile with a k of {k}, as its warps run in the emulator, with the model's clocks.")
+    tiles = "Two tiles, which two consumers take by turns," if by_turns else "One tile"
+    return _drawn(line, f"{tiles} with a k of {k}, as the warps run in the emulator, with the model's clocks.")
+
+
+def _layout(shown: Shown) -> str:
+    """The layout of the operands as they are given."""
+    a, b = shown.solved.a, shown.solved.b
+    if getattr(shown.config, "swap_ab", False):
+        a, b = b.transposed, a.transposed
+    return "".join("tn"[each.is_row_major] for each in (a, b))
 
 
 def _drawn(line: Timeline, about: str) -> dict[str, Any]:
@@ -99,10 +112,14 @@ def _place(span: Span, end: float) -> dict[str, Any]:
 
 
 def counters(shown: Shown) -> dict[str, Any]:
-    """What the emulator counts by source line, on a small product that the kernel takes."""
+    """What the emulator counts by source line, on a small product; if the Config does not fit it, with another."""
+    orders, which = [Asynchrony("eager")], "the Config above"
     try:
-        (check,) = checks_of([shown.kernel])
-        result = check.run([Asynchrony("eager")])
+        (check,) = checks_of([shown.kernel], dtype=shown.solved.a.dtype.name, layout=_layout(shown))
+        try:
+            result = replace(check, config=shown.config).run(orders)
+        except ConfigError:
+            result, which = check.run(orders), "a Config for it"
     except TilewrightError as error:
         return {"about": f"Nothing was counted: {error}.", "rows": []}
     instructions, *events = COUNTERS
@@ -115,8 +132,12 @@ def counters(shown: Shown) -> dict[str, Any]:
     rest = ""
     if len(lines) > MOST_LINES:
         rest = f" Of {len(lines)} lines, {MOST_LINES} are listed, those that access memory first."
-    about = f"{result.kernel} multiplies {result.product} in the emulator, which counts what each line does.{rest}"
-    return {"about": about, "heads": ["line", *(COUNTERS[name] for name in names)], "rows": rows}
+    made = f"{result.kernel} with {which} multiplies {result.product} in the emulator"
+    return {
+        "about": f"{made}, which counts what each line does.{rest}",
+        "heads": ["line", *(COUNTERS[name] for name in names)],
+        "rows": rows,
+    }
 
 
 def _counts(values: Sequence[Any]) -> list[str]:

@@ -105,6 +105,8 @@ def fragments_of(name: str) -> Fragments:
     What a name leaves out is the first choice of PTX: f16 if the shape allows, accumulated in f32, A by rows and B by
     columns. An ArgumentValueError says which shapes and types there are.
     """
+    if not isinstance(name, str):
+        raise ArgumentValueError(f"name={name!r} is no text: use one such as {_EXAMPLES}")
     instruction, *words = name.strip().lower().split(".")
     if instruction in ("ldmatrix", "stmatrix"):
         return _matrices(instruction, words, name)

@@ -81,9 +81,9 @@ def named(name: str, argument: str = "model") -> Architecture:
 
     Raises an ArgumentValueError that lists the names, or says which field is missing or wrong.
     """
-    path = FOLDER / f"{name.lower()}.json"
-    if name.lower() not in shipped():
-        path = Path(name)
+    path = FOLDER / f"{str(name).lower()}.json"
+    if str(name).lower() not in shipped():
+        path = Path(str(name))
         if path.suffix != ".json":
             raise ArgumentValueError(
                 f"{argument}={name!r} is unknown: use {', '.join(shipped())}, or the path of a config.json"

@@ -6,7 +6,7 @@ from typing import Any
 from tilewright.model.chips import AnyChip, chip_of
 from tilewright.model.llm.architecture import Architecture
 from tilewright.model.llm.products import kept_elements, parameters
-from tilewright.rounding import MOST_COUNTED, ceil_div, natural
+from tilewright.rounding import MOST_COUNTED, ceil_div, natural, real
 
 CACHE_BYTES = 2
 """Of an element of the keys and values that are kept, whatever is multiplied."""
@@ -46,5 +46,6 @@ def memory(model: Architecture, chip: AnyChip, sequences: int, tokens: int, weig
     """
     natural("sequences", sequences, 1, MOST_COUNTED)
     natural("tokens", tokens, 0, 2 * MOST_COUNTED)
+    real("weight_bytes", weight_bytes, 1 / 8, 8)
     cache = sequences * tokens * kept_elements(model) * model.layers * CACHE_BYTES
     return Memory(round(parameters(model) * weight_bytes), cache, chip_of(chip).memory_bytes)

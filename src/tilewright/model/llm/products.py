@@ -1,10 +1,10 @@
 """The products of one pass through a model: every GEMM, and attention beside them."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tilewright.model.llm.architecture import Architecture, Experts
-from tilewright.rounding import MOST_COUNTED, natural
+from tilewright.rounding import MOST_COUNTED, natural, one_of, real
 
 Phase = Literal["prefill", "decode"]
 """Reading a prompt, all of whose tokens pass together; or writing, where each sequence gives one token."""
@@ -70,9 +70,12 @@ def attention(model: Architecture, tokens: int, context: int, phase: Phase, elem
     """Scores and weighted values of one pass, beside the products with weights.
 
     context: tokens that each sequence already has. In a prefill each token sees those before it. In decoding each
-    sequence's keys and values are read once.
+    sequence's keys and values are read once. element: bytes of one. Raises an ArgumentValueError for what cannot be.
     """
+    natural("tokens", tokens, 1, MOST_COUNTED)
     natural("context", context, 0, MOST_COUNTED)
+    one_of("phase", phase, get_args(Phase))
+    real("element", element, 1 / 8, 8)
     kept = kept_elements(model)
     if model.latents is None:
         query_key, value = model.head, model.head

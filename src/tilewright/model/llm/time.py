@@ -9,6 +9,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.model.chips import BYTES, AnyChip, chip_of
 from tilewright.model.llm.products import Attention, Product
 from tilewright.model.speed_of_light import SpeedOfLight
+from tilewright.rounding import MOST_COUNTED, natural, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ def least_pass(
     Raises an ArgumentValueError for a type that the chip does not multiply, and for bits that cannot be.
     """
     chip = chip_of(chip)
+    natural("tokens", tokens, 1, MOST_COUNTED)
     element = BYTES[chip.rate(operands).operands]
-    if weight_bits is not None and not 1 <= weight_bits <= 8 * element:
+    if weight_bits is not None and not 1 <= real("weight_bits", weight_bits) <= 8 * element:
         raise ArgumentValueError(
             f"weight_bits={weight_bits:g} is no width of a weight: give 1 to {8 * element:g}, those of {operands}"
         )
@@ -112,8 +114,7 @@ def amdahl(share: float, speedup: float) -> float:
 
     Raises an ArgumentValueError for a share that is not from 0 to 1, or a speedup that is no number above 0.
     """
-    if not 0 <= share <= 1:
-        raise ArgumentValueError(f"share={share} is no share: give a number from 0 to 1")
-    if not 0 < speedup < inf:
+    real("share", share, 0, 1)
+    if not 0 < real("speedup", speedup) < inf:
         raise ArgumentValueError(f"speedup={speedup} must be a number above 0: give 2 for twice as fast")
     return 1 / (1 - share + share / speedup)

@@ -8,13 +8,13 @@ what 8- and 16-byte accesses do was compared with an H200's counters.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import ArgumentValueError
-from tilewright.rounding import natural
+from tilewright.rounding import natural, one_of
 
 Indices: TypeAlias = npt.NDArray[np.int64]
 
@@ -101,6 +101,7 @@ class BankUse:
 def bank_use(addresses: Sequence[int | None] | Indices, width: int = 4, access: Access = "ld") -> BankUse:
     """What one access of `width` bytes by a warp takes; addresses and errors are those of `warp_addresses`."""
     addresses = warp_addresses(addresses, width)
+    one_of("access", access, get_args(Access))
     loads = access == "ld"
     row = addresses[None]
     wavefronts, ideal = shared_wavefronts(row, width, loads)

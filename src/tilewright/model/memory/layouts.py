@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ArgumentValueError
-from tilewright.hardware import WARP
+from tilewright.hardware import MAX_SMEM_BYTES, WARP
 from tilewright.model.memory.banks import BankUse, Indices, bank_use
 from tilewright.model.memory.swizzle import CHUNK_BYTES, swizzle_of
+from tilewright.rounding import natural
 
 VOLTA_ROWS = 4
 """Rows of a tile that Volta's permutation mixes: one step of k for each lane of a quad."""
+MOST_SMEM_ROWS = MAX_SMEM_BYTES // CHUNK_BYTES
+"""Rows or columns of chunks that shared memory can hold."""
 CHUNKS = 8
 """Chunks of a row that meet all banks."""
 
@@ -65,7 +68,9 @@ def padded(padding: int, rows: int = 8, chunks: int = CHUNKS) -> TileLayout:
 
     Raises an ArgumentValueError unless chunks stay aligned.
     """
-    if padding < 0 or padding % CHUNK_BYTES:
+    natural("rows", rows, 1, MOST_SMEM_ROWS)
+    natural("chunks", chunks, 1, MOST_SMEM_ROWS)
+    if natural("padding", padding, 0, MAX_SMEM_BYTES) % CHUNK_BYTES:
         raise ArgumentValueError(
             f"padding={padding} is no multiple of {CHUNK_BYTES} bytes: use one, so that chunks stay aligned"
         )
@@ -76,6 +81,7 @@ def padded(padding: int, rows: int = 8, chunks: int = CHUNKS) -> TileLayout:
 
 def swizzled(span: int = 128, rows: int = 8) -> TileLayout:
     """Rows as long as the span of a swizzle of TMA, which permutes their chunks."""
+    natural("rows", rows, 1, MOST_SMEM_ROWS)
     swizzle = swizzle_of(span)
     chunks = span // CHUNK_BYTES
     return _layout(

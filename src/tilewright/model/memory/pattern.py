@@ -16,6 +16,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import WARP
 from tilewright.model.memory.banks import MOST_BYTES, Indices
 from tilewright.model.memory.swizzle import SWIZZLES
+from tilewright.rounding import natural
 
 MOST_CHARACTERS = 300
 """So that what is nested stays far from Python's limit."""
@@ -58,6 +59,8 @@ class Expression:
     """
 
     def __init__(self, text: str) -> None:
+        if not isinstance(text, str):
+            raise ArgumentValueError(f"expression={text!r} is no text: use {ALLOWED}")
         if len(text) > MOST_CHARACTERS:
             raise ArgumentValueError(f"the expression has {len(text)} characters: use {MOST_CHARACTERS} at most")
         self._text = text
@@ -82,9 +85,8 @@ def addresses_of(expression: "str | Expression", lanes: int = WARP, **names: int
 
     Raises an ArgumentValueError that names what the expression must not have, and where a value is impossible.
     """
-    if not 1 <= lanes <= WARP:
-        raise ArgumentValueError(f"lanes={lanes} is no number of lanes: use 1 to {WARP}")
-    parsed = Expression(expression) if isinstance(expression, str) else expression
+    natural("lanes", lanes, 1, WARP)
+    parsed = expression if isinstance(expression, Expression) else Expression(expression)
     found = np.full(WARP, -1, np.int64)
     for lane in range(lanes):
         value = parsed.value(lane=lane, **names)

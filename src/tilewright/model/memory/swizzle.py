@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import natural
 
 Offset = TypeVar("Offset", int, npt.NDArray[np.int64])
 
@@ -143,5 +144,6 @@ def chunks_of_column(swizzle: Swizzle, rows: int = 8) -> list[int]:
 
     Eight different numbers mean that eight lanes read the column in one pass.
     """
+    natural("rows", rows, 1, PATTERN_BYTES)
     places = swizzle(np.arange(rows, dtype=np.int64) * swizzle.span)
     return [int(chunk) for chunk in places // CHUNK_BYTES % 8]

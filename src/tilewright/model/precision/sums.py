@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilewright.errors import ArgumentValueError
 from tilewright.model.precision.formats import Format
-from tilewright.rounding import natural
+from tilewright.rounding import natural, one_of
 
 Numbers = Literal["randn", "positive"]
 """Normal numbers, whose sums grow as the root of k; or numbers from 0 to 1, whose sums grow as k."""
@@ -55,9 +55,9 @@ def error_growth(
     of each length. Raises an ArgumentValueError for a length, number of samples or of products that cannot be.
     """
     natural("promote", promote)
+    natural("seed", seed)
     natural("samples", samples, least=1)
-    if numbers not in get_args(Numbers):
-        raise ArgumentValueError(f"numbers={numbers!r} is unknown: use {' or '.join(get_args(Numbers))}")
+    one_of("numbers", numbers, get_args(Numbers))
     wanted = {natural("k", k, least=1) for k in ks}
     if not wanted or max(wanted) > MOST_K:
         raise ArgumentValueError(f"ks={list(ks)} must be lengths up to {MOST_K:,}: give some, and shorter ones")

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tilewright.errors import ArgumentValueError
+from tilewright.rounding import integers
 
 FIRST_BIT, BITS = 105, 21
 BARRIERS = 6
@@ -51,8 +52,9 @@ def control_of(word: int) -> Control:
 
     Raises an ArgumentValueError for a number that is no such word, and for a barrier that does not exist.
     """
-    if not 0 <= word < 1 << 128:
-        raise ArgumentValueError(f"word={word:#x} is no instruction: give 128 bits, or the upper 64 of them")
+    if not integers(word) or not 0 <= word < 1 << 128:
+        shown = hex(word) if isinstance(word, int) else repr(word)
+        raise ArgumentValueError(f"word={shown} is no instruction: give 128 bits, or the upper 64 of them")
     bits = word >> (FIRST_BIT if word >> 64 else FIRST_BIT - 64)
     fields = []
     for width in (4, 1, 3, 3, 6, 4):

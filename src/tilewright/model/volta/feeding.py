@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.hardware import WARP
+from tilewright.errors import ArgumentValueError
+from tilewright.hardware import MAX_SMEM_BYTES, WARP
 from tilewright.model.fragments.instructions import fragments_of
 from tilewright.model.memory.banks import Indices, bank_use
 from tilewright.model.memory.layouts import CHUNKS, volta
 from tilewright.model.memory.swizzle import CHUNK_BYTES
+from tilewright.rounding import natural
 
 TILE_M, TILE_N, TILE_K, WARP_BLOCK = 128, 256, 32, 64
 """Of a CTA, and rows or columns of a warp's block."""
@@ -49,6 +51,8 @@ def feedings() -> tuple[Feeding, ...]:
 
 def wmma(padding: int) -> Feeding:
     """`load_matrix_sync` of fragments of 16 x 16, with so many unused bytes after each row along k."""
+    if natural("padding", padding, 0, MAX_SMEM_BYTES) % CHUNK_BYTES:
+        raise ArgumentValueError(f"padding={padding} is no multiple of {CHUNK_BYTES} bytes: use one")
     pitch = TILE_K * HALF + padding
     name = f"wmma, rows of {TILE_K * HALF}" + (f" + {padding} bytes" if padding else " bytes")
     return _feeding(name, pitch * (TILE_M + TILE_N), _of_fragments(pitch))

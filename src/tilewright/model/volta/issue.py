@@ -38,7 +38,7 @@ def read_clocks(registers: Collection[int], file: Banks = VOLTA) -> int:
     """
     if len(registers) > MOST_SOURCES:
         raise ArgumentValueError(
-            f"{len(registers)} registers are more than an instruction reads: give {MOST_SOURCES} at most"
+            f"registers={list(registers)} are more than an instruction reads: give {MOST_SOURCES} at most"
         )
     for register in registers:
         if not 0 <= register < 255:
@@ -53,14 +53,19 @@ def mix_clocks(chip: AnyChip, fp32: int, int32: int) -> int:
     Both units work side by side, and the scheduler issues one instruction a clock. Raises an ArgumentValueError for
     numbers out of range.
     """
-    for name, count in (("fp32", fp32), ("int32", int32)):
-        natural(name, count, 0, MOST_COUNTED)
+    _require_counts(fp32, int32)
     return max(fp32 + int32, fp32 * _warp_clocks(chip, "fp32"), int32 * _warp_clocks(chip, "int32"))
 
 
 def shared_clocks(chip: AnyChip, fp32: int, int32: int) -> int:
     """The same if one unit did both, with as many lanes as the chip has for fp32, as GPUs before Volta have it."""
+    _require_counts(fp32, int32)
     return (fp32 + int32) * _warp_clocks(chip, "fp32")
+
+
+def _require_counts(fp32: int, int32: int) -> None:
+    for name, count in (("fp32", fp32), ("int32", int32)):
+        natural(name, count, 0, MOST_COUNTED)
 
 
 def _warp_clocks(chip: AnyChip, operands: str) -> int:

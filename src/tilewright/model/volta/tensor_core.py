@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import WARP
 from tilewright.model.chips import AnyChip, gpu_of
+from tilewright.rounding import natural
 
 Sums = Literal["fp32", "fp16"]
 
@@ -53,9 +55,7 @@ class Step(NamedTuple):
 
 def threadgroup_of(lane: int) -> int:
     """The threadgroup of a lane, 0 to 7; raises an ArgumentValueError for what is no lane."""
-    if not 0 <= lane < 32:
-        raise ArgumentValueError(f"lane={lane} is no lane of a warp: give 0 to 31")
-    return lane // THREADGROUP
+    return natural("lane", lane, 0, WARP - 1) // THREADGROUP
 
 
 def quad_pair_of(lane: int) -> int:

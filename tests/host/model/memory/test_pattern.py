@@ -63,5 +63,5 @@ def test_further_names():
 
 @pytest.mark.parametrize("lanes", [0, -1, 33])
 def test_a_warp_has_32_lanes(lanes):
-    with pytest.raises(ArgumentValueError, match=f"lanes={lanes} is no number of lanes: use 1 to 32"):
+    with pytest.raises(ArgumentValueError, match=f"lanes={lanes} must be an integer from 1 to 32"):
         addresses_of("lane", lanes)
