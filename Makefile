@@ -1,7 +1,7 @@
 # Needs Python >= 3.11, git and make; everything else is installed into .venv at the first use.
 #
 #   make run ARGS="300 200 100 --dtype fp16"    another product
-#   make test PYTHON=python3.12                 another interpreter
+#   make test PYTHON=python3.12                 another interpreter; test-wheel takes NEWEST=
 #   make test CUDA=cu12                         NVRTC and bindings for drivers before 580
 #   make test-gpu VENV=none                     the packages of $(PYTHON) itself, nothing installed
 
@@ -13,6 +13,11 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
 
+# The newest Python, among those of pyenv too: the wheels are tested with it, all else with PYTHON.
+NEWEST ?= $(shell for p in "$(HOME)"/.pyenv/versions/*/bin/python3 python3; do \
+	"$$p" -c 'import sys; print(sys.version_info[1], sys.executable)' 2>/dev/null; \
+	done | sort -n | tail -n 1 | cut -d ' ' -f 2)
+
 ifeq ($(VENV),none)
 PY := PYTHONPATH=src $(PYTHON)
 BIN :=
@@ -22,7 +27,7 @@ else
 PY := $(VENV)/bin/python
 BIN := $(VENV)/bin/
 READY := $(VENV)/.installed-$(CUDA)
-HATCHLING := $(CURDIR)/$(PY) -m hatchling
+HATCHLING := $(abspath $(PY)) -m hatchling
 endif
 
 SOURCES := src tests tools examples wheels
@@ -36,9 +41,9 @@ PYTEST := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest
 ITSELF = -e '.[$(CUDA)]'
 DEVELOPED = -e '.[$(CUDA),dev]'
 DOCUMENTED = -e '.[$(CUDA),docs]'
-# A folder with an environment, and what pip installs into it.
+# A folder with an environment, what pip installs into it, and its Python, by default PYTHON.
 define environment
-$(PYTHON) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
+$(or $(3),$(PYTHON)) -m venv $(1) && $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
 endef
 
 .DEFAULT_GOAL := help
@@ -98,7 +103,7 @@ wheel: $(READY)  ## The wheels of a release, in dist: tilewright, and its emulat
 
 test-wheel: wheel  ## The wheels in an empty environment: what doctor finds there, and a product in the emulator
 	@rm -rf .venv-wheel
-	$(call environment,.venv-wheel,dist/tilewright_emulator-*.whl "$$(echo dist/tilewright-*.whl)[$(CUDA)]")
+	$(call environment,.venv-wheel,dist/tilewright_emulator-*.whl "$$(echo dist/tilewright-*.whl)[$(CUDA)]",$(NEWEST))
 	@env -u PYTHONPATH .venv-wheel/bin/tilewright doctor
 	@env -u PYTHONPATH .venv-wheel/bin/tilewright run 70 50 30 --bias --activation gelu --backend emulator
 

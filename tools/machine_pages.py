@@ -3,17 +3,19 @@
 python tools/machine_pages.py [--check] [PAGE...]; --check only says which files differ
 
 A block that begins with ```console shows a command after `$ ` and what it prints. If the command has `--plot NAME.svg`,
-that picture goes into docs/machine/pictures/. Commands find the records of results/.
+that picture goes into docs/machine/pictures/. Commands find the records of results/. A ```text block right behind a
+```python one has what that program prints.
 """
 
 import argparse
+import io
 import os
 import re
 import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -25,6 +27,7 @@ from tilewright.cli import app  # noqa: E402
 
 FOLDER = ROOT / "docs" / "machine"
 _SHOWN = re.compile(r"(?<=^```console\n)\$ tilewright (.*)\n((?:.*\n)*?)(?=^```$)", re.MULTILINE)
+_PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def main() -> int:
@@ -56,6 +59,7 @@ def made_by(page: Path) -> Iterator[tuple[Path, str]]:
         folder = Path(name)
         (folder / "results").symlink_to(ROOT / "results")
         text = _SHOWN.sub(lambda found: f"$ tilewright {found[1]}\n{output(found[1], folder)}", read(page))
+        text = _PROGRAM.sub(lambda found: f"```python\n{found[1]}```\n\n```text\n{printed(found[1], page)}```", text)
         for picture in sorted(path for path in folder.iterdir() if path.is_file()):
             yield FOLDER / "pictures" / picture.name, read(picture)
     yield page, text
@@ -68,6 +72,13 @@ def output(words: str, folder: Path) -> str:
     if done.exit_code:
         raise SystemExit(f"`tilewright {words}` ends with {done.exit_code}: {done.stderr}")
     return done.stdout
+
+
+def printed(program: str, page: Path) -> str:
+    """What a program prints; raises what it raises."""
+    with redirect_stdout(io.StringIO()) as stdout:
+        exec(compile(program, str(page), "exec"), {})
+    return stdout.getvalue()
 
 
 def read(path: Path) -> str:

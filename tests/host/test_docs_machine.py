@@ -1,5 +1,6 @@
 """The pages of docs/machine: what they show is what their commands print and draw, and each topic has a page."""
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -29,6 +30,23 @@ def test_every_topic_is_shown_on_a_page():
     for topic in TOPICS:
         name = topic.__name__.strip("_").replace("_", "-")
         assert f"tilewright model {name} " in shown or f"tilewright model {name}\n" in shown, name
+
+
+def test_every_topic_names_a_function_that_a_page_calls():
+    """In its help; what the programs of the pages print is compared below."""
+    from typer.testing import CliRunner
+
+    from tilewright.cli import app
+    from tilewright.cli.model import TOPICS
+
+    programs = "".join(re.findall(r"^```python\n(.*?)^```\n\n```text\n.", "\n".join(map(text_of, PAGES)), re.M | re.S))
+    for topic, place in TOPICS.items():
+        module, _, name = place.rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name))
+        shown = f"from {module} import " in programs and re.search(rf"\b{name}\(", programs)
+        assert shown or place in text_of(FOLDER / "libraries.md"), place
+        help_text = CliRunner().invoke(app, ["model", topic.__name__.replace("_", "-"), "--help"]).stdout
+        assert f"From Python: {place}" in help_text
 
 
 def test_the_words_of_the_glossary_are_those_of_the_pages():

@@ -256,7 +256,7 @@ def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_wa
         tuned.store("H200-132").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
         assert [choose(product(), H200).config for _ in range(2)] == [untuned] * 2
         assert len(caplog.records) == number + 1
-        assert "a tuned Config is not used: config=" in caplog.records[-1].getMessage()
+        assert "a tuned Config is not used: config: " in caplog.records[-1].getMessage()
 
 
 WRITER = """

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tilewright.emulator.machine.words import Words
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
-from tilewright.model.timeline import Arrive, Event, Pass, Start, Step, Trace, Wait, Warp, Work
+from tilewright.model.timeline import QUARTERS, Arrive, Event, Pass, Start, Step, Trace, Wait, Warp, Work
 from tilewright.model.wgmma_time import wgmma_time
 
 _WGMMA_N = re.compile(r"m64n(\d+)k")
@@ -26,8 +27,9 @@ _WGMMA_N = re.compile(r"m64n(\d+)k")
 class Recorder(Observer):
     """The steps of each warp of the CTAs that run together first; what follows them is not kept."""
 
-    def __init__(self, gpu: Hardware) -> None:
-        self._gpu = gpu
+    def __init__(self, gpu: Hardware, macs: float = 0) -> None:
+        """macs: multiply-adds per clock of an SM by mma; wgmma has a model of its own."""
+        self._gpu, self._macs = gpu, macs
         self.trace: Trace | None = None
 
     def began(self, words: Words) -> None:
@@ -36,6 +38,9 @@ class Recorder(Observer):
         self.steps: dict[Warp, list[Step]] = defaultdict(list)
         self._phases: dict[tuple[str, int, int], int] = defaultdict(int)
         self._slots: dict[int, int] = {}
+        self._read: dict[Warp, int] = {}
+        self._copied: dict[Warp, dict[int, int]] = defaultdict(dict)
+        self._group_slots: dict[tuple[Warp, int], int] = {}
         self._sites: dict[Warp, int] = {}
 
     def ended(self) -> None:
@@ -44,6 +49,9 @@ class Recorder(Observer):
 
     def issued(self, operation: Operation) -> None:
         """A load, a store or a wgmma begins."""
+        if operation.kind == "cp.async":
+            self._copy(operation)
+            return
         for part, lane in enumerate(operation.lanes.tolist()):
             warp = self._warp(lane)
             self._walk(warp, operation.site)
@@ -71,10 +79,39 @@ class Recorder(Observer):
         ctas = tuple(writes.ctas[part].tolist())
         self.steps[warp].append(Start("load", writes.nbytes, f"slot {slot}", 0, events, ctas))
 
+    def _copy(self, operation: Operation) -> None:
+        """Copies of lanes to shared memory; what a warp copies in one commit group fills one slot.
+
+        `accessed` has seen before what they read: zeros behind the end of k are not read.
+        """
+        assert isinstance(operation.ends, Queue)
+        assert isinstance(operation.writes, SharedRegion)
+        for warp, lanes in self._by_warp(operation.lanes):
+            first = int(np.flatnonzero(operation.lanes == lanes[0])[0])
+            group = int(operation.ends.numbers[first])
+            if (warp, group) not in self._group_slots:
+                slots = self._copied[warp]
+                self._group_slots[warp, group] = slots.setdefault(int(operation.writes.offsets[first]), len(slots))
+            self._walk(warp, operation.site)
+            if nbytes := self._read.pop(warp, 0):
+                row = f"slot {self._group_slots[warp, group]}"
+                self.steps[warp].append(Start("load", nbytes, row, group))
+
+    def multiplied(
+        self, site: int, group: Group, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
+    ) -> None:
+        """Warps multiply, each with the tensor core of its quarter of the SM; a wgmma is an operation."""
+        if kind == "wgmma":
+            return
+        warps = [warp for warp, _ in self._by_warp(group.indices)]
+        macs = prod(map(int, re.findall(r"\d+", shape))) * executions / len(warps)
+        clocks = macs / (self._macs / QUARTERS) / (2 if kind == "mma.sp" else 1)
+        for warp in warps:
+            self._walk(warp, site)
+            self.steps[warp].append(Start("multiply", clocks, self._row(warp, "multiply"), quarter=warp[1] % QUARTERS))
+
     def waited(self, queue: str, lanes: Indices, below: Indices, reads_only: bool) -> None:
         """Warps wait for commit groups; all warps of a warpgroup wait for its wgmmas."""
-        if queue not in ("wgmma", "bulk"):
-            return
         numbers: dict[Warp, int] = {}
         for lane, number in zip(lanes.tolist(), below.tolist(), strict=True):
             warp = self._warp(lane)
@@ -82,6 +119,8 @@ class Recorder(Observer):
         for leader, number in numbers.items():
             if queue == "bulk":
                 self.steps[leader].append(Wait("store", leader, number, reads_only))
+            elif queue == "cp.async":
+                self.steps[leader].append(Wait("load", leader, number))
             elif leader[1] % 4 == 0:
                 for each in range(4):
                     self.steps[leader[0], leader[1] + each].append(Wait("multiply", leader, number))
@@ -93,6 +132,9 @@ class Recorder(Observer):
         lanes = group.indices if chosen is None else group.indices[chosen]
         for warp, count in self._counted(lanes):
             self._walk(warp, site)
+            if kind == "cp.async":
+                self._read.update({warp: count * width} if space == "global" else {})
+                continue
             if space in ("shared", "cluster"):
                 self.steps[warp].append(Work(0, count * width))
             elif space == "global" and kind == "st":
@@ -149,11 +191,20 @@ class Recorder(Observer):
 
     def _counted(self, lanes: Indices) -> Iterator[tuple[Warp, int]]:
         """The warps of lanes, with the number of their lanes."""
+        for warp, own in self._by_warp(lanes):
+            yield warp, own.size
+
+    def _by_warp(self, lanes: Indices) -> Iterator[tuple[Warp, Indices]]:
+        """The warps of lanes, with their lanes in order."""
+        if not lanes.size:  # a copy that only fills with zeros reads nothing
+            return
         topology = self._words.topology
         pairs = np.stack((topology.cta[lanes], topology.thread[lanes] // WARP))
-        found, counts = np.unique(pairs, axis=1, return_counts=True)
-        for place, count in zip(found.T.tolist(), counts.tolist(), strict=True):
-            yield (place[0], place[1]), count
+        found, inverse = np.unique(pairs, axis=1, return_inverse=True)
+        order = np.argsort(inverse.reshape(-1), kind="stable")
+        parts = np.split(lanes[order], np.cumsum(np.bincount(inverse.reshape(-1)))[:-1])
+        for place, own in zip(found.T.tolist(), parts, strict=True):
+            yield (place[0], place[1]), own
 
     def _row(self, warp: Warp, doing: str) -> str:
         return f"warps {warp[1] // 4 * 4} to {warp[1] // 4 * 4 + WARPGROUP // WARP - 1}: {doing}"
@@ -171,18 +222,25 @@ class Recorder(Observer):
 def record(kernel: Kernel, config: Any, product: Product, gpu: Hardware) -> Trace:
     """The steps of the warps of the first cluster that makes `product`, on as many SMs as the cluster has CTAs.
 
-    Raises an ArgumentValueError for a kernel that does not multiply with wgmma, whose steps are not known.
+    Raises an ArgumentValueError for a kernel whose loads go through registers: nothing says when a warp waits for them.
     """
-    if kernel.unit != "wgmma":
-        raise ArgumentValueError(
-            f"kernel={kernel.name!r} multiplies with {kernel.unit}, and only steps of wgmma are played: take wgmma, or "
-            "a rung of that road"
-        )
+    unit = kernel.unit_of(product.dtype)
+    if unit not in ("wgmma", "mma"):
+        raise ArgumentValueError(_refusal(kernel, f"multiplies with {unit}"))
     ctas = kernel.assemble(config, product.problem, gpu).shape.cluster
-    recorder = Recorder(gpu)
+    recorder = Recorder(gpu, gpu.macs("mma", product.dtype))
     backend = EmulatedBackend(gpu._replace(sm_count=ctas), observers=[recorder])
     operands = product.operands(0)
     a, b = operands["a"], operands["b"]
     plan(a, b, out_dtype=product.out_dtype.name, kernel=kernel.name, config=config, backend=backend).counted(a, b)
     assert recorder.trace is not None, "the product has tiles"
+    if not any(isinstance(step, Start) and step.way == "load" for steps in recorder.trace.values() for step in steps):
+        raise ArgumentValueError(_refusal(kernel, "loads operands through registers"))
     return recorder.trace
+
+
+def _refusal(kernel: Kernel, why: str) -> str:
+    return (
+        f"kernel={kernel.name!r} {why}: loads of TMA and cp.async into tensor cores are drawn, so take wgmma, mma, or "
+        "a rung that loads so, such as mma_swizzled or wgmma_pipelined"
+    )

@@ -1,8 +1,9 @@
 """When the warps of an SM load, multiply, wait and store: what they do in which order, played on a clock.
 
 A trace has the steps of each warp, as the emulator saw them, and says on which step of another warp a step depends. The
-clock gives each step its time: loads and stores share the way to L2, wgmmas share the tensor cores, and accesses share
-shared memory, each in the order in which they get there. Only one SM is played, and the others do not slow it down.
+clock gives each step its time: loads and stores share the way to L2, products share the tensor cores, and accesses
+share shared memory, each in the order in which they get there. Only one SM is played, and the others do not slow it
+down.
 """
 
 from bisect import bisect_left
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tilewright.errors import ArgumentValueError
-from tilewright.model.chips import L2_BYTES_PER_CLOCK, SMEM_BYTES_PER_CLOCK, AnyChip, chip_of
+from tilewright.model.chips import CHIPS, L2_BYTES_PER_CLOCK, SMEM_BYTES_PER_CLOCK, AnyChip, chip_of
 
 Warp: TypeAlias = tuple[int, int]
 """The number of a CTA of the cluster, and of a warp in it."""
@@ -22,6 +23,8 @@ Way = Literal["multiply", "load", "store"]
 Kind = Literal["load", "multiply", "store", "wait"]
 
 
+QUARTERS = 4
+"""Of an SM: each has a scheduler and a tensor core, and every fourth warp of a CTA."""
 ISSUE = 1
 """Clocks in which a warp starts something, so that two warps that start several things take turns."""
 
@@ -34,10 +37,11 @@ class Work(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Something begins that the warp does not wait for here.
+    """Something begins, whose end the warp does not wait for here.
 
     way: what it takes. amount: bytes, or clocks of the tensor cores. row: where it is drawn. group: the number of its
-    commit group, for `Wait`; None if there is none. ends: what its end is a part of. ctas: that receive it.
+    commit group, for `Wait`; None if there is none. ends: what its end is a part of. ctas: that receive it. quarter: of
+    the SM, whose tensor core multiplies; the warp waits until it takes the work. None: all four together.
     """
 
     way: Way
@@ -46,6 +50,7 @@ class Start(NamedTuple):
     group: int | None = None
     ends: tuple[Event, ...] = ()
     ctas: tuple[int, ...] = ()
+    quarter: int | None = None
 
 
 class Arrive(NamedTuple):
@@ -74,13 +79,14 @@ Trace: TypeAlias = Mapping[Warp, Sequence[Step]]
 
 
 class Span(NamedTuple):
-    """Something that takes time, from one clock to another; row: of the CTA's picture."""
+    """Something that takes time, from one clock to another; row: of the CTA's picture; quarter: as of a Start."""
 
     cta: int
     row: str
     kind: Kind
     begin: float
     end: float
+    quarter: int | None = None
 
 
 class Latencies(NamedTuple):
@@ -103,11 +109,12 @@ class Timeline:
         return sorted(own, key=lambda span: span.begin)
 
     def busy(self, kind: Kind = "multiply", cta: int = 0) -> float:
-        """Clocks in which something of a kind goes on in a CTA."""
-        clocks = last = 0.0
+        """Clocks in which something of a kind goes on in a CTA; of single tensor cores, the mean of all four."""
+        clocks, last = 0.0, defaultdict[int | None, float](float)
         for span in self.of(kind, cta):
-            clocks += max(0.0, span.end - max(span.begin, last))
-            last = max(last, span.end)
+            share = 1 if span.quarter is None else 1 / QUARTERS
+            clocks += share * max(0.0, span.end - max(span.begin, last[span.quarter]))
+            last[span.quarter] = max(last[span.quarter], span.end)
         return clocks
 
     def gaps(self, cta: int = 0) -> list[tuple[float, float]]:
@@ -119,12 +126,24 @@ class Timeline:
             last = max(last, span.end)
         return [*found, (last, self.end)] if last < self.end else found
 
+    def joined(self) -> list[Span]:
+        """The spans row by row, those that touch as one, and of loads those that overlap: a wgmma follows the other."""
+        found: list[Span] = []
+        for span in sorted(self.spans, key=lambda span: (span.cta, span.row, span.kind, span.begin)):
+            last = found[-1] if found else None
+            if last and last[:3] == span[:3] and span.begin < last.end + (span.kind != "load"):
+                quarter = last.quarter if last.quarter == span.quarter else None
+                found[-1] = last._replace(end=max(span.end, last.end), quarter=quarter)
+            else:
+                found.append(span)
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         busy = self.busy()
         return {
             "clocks": self.end, "tensor_clocks": busy, "tensor_share": busy / self.end if self.end else 0.0,
-            "gaps": self.gaps(), "spans": [span._asdict() for span in self.spans],
+            "gaps": self.gaps(), "spans": [span._asdict() for span in self.joined()],
         }  # fmt: skip
 
 
@@ -135,7 +154,8 @@ def latencies_of(chip: AnyChip) -> Latencies:
     """
     chip = chip_of(chip)
     if chip.latencies is None:
-        raise ArgumentValueError(f"chip={chip.name!r} has no published latencies: use H100-SXM, H200, H20 or H800")
+        known = ", ".join(each.name for each in CHIPS.values() if each.latencies)
+        raise ArgumentValueError(f"chip={chip.name!r} has no published latencies: use {known}")
     return Latencies(chip.latencies.dram, chip.latencies.l2)
 
 
@@ -225,15 +245,16 @@ class _Clock:
             if step.smem_bytes:
                 time = self._take("smem", warp[0], time, step.smem_bytes / SMEM_BYTES_PER_CLOCK)[1]
         elif isinstance(step, Start):
-            self._start(warp, step, time)
-            time += ISSUE
+            time = self._start(warp, step, time) + ISSUE
         elif isinstance(step, Arrive):
             self._end(step.event, time)
         self._now[warp] = time
 
-    def _start(self, warp: Warp, step: Start, time: float) -> None:
+    def _start(self, warp: Warp, step: Start, time: float) -> float:
+        """Start it; returns when the warp has issued it."""
         if step.way == "multiply":
-            begin, end = self._take("tensor cores", warp[0], time, step.amount)
+            unit = "tensor cores" if step.quarter is None else f"tensor core {step.quarter}"
+            begin, end = self._take(unit, warp[0], time, step.amount)
             read = end
         else:
             clocks, latency = step.amount / L2_BYTES_PER_CLOCK, getattr(self._latencies, step.way)
@@ -245,7 +266,8 @@ class _Clock:
         for event in step.ends:
             self._end(event, end)
         for cta in step.ctas or (warp[0],):
-            self._line.spans.append(Span(cta, step.row, step.way, begin, end))
+            self._line.spans.append(Span(cta, step.row, step.way, begin, end, step.quarter))
+        return begin if step.quarter is not None else time
 
     def _take(self, what: str, cta: int, time: float, clocks: float) -> tuple[float, float]:
         """When something that serves one after another begins and ends to serve."""

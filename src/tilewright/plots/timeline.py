@@ -11,11 +11,11 @@ COLORS: dict[Kind | str, str] = {"load": BLUE, "multiply": GREEN, "store": ORANG
 @styled()
 def of_cta(line: Timeline, title: str, cta: int = 0) -> Figure:
     """The spans of one CTA: loads by slot, then by warps, and at last the gaps of the tensor cores."""
-    rows = _rows([span for span in line.spans if span.cta == cta])
+    rows = _rows([span for span in line.joined() if span.cta == cta])
     names = [*rows, "tensor cores idle"]
     picture, (axes,) = figure(9.6, 1.0 + 0.26 * len(names))
     for row, spans in enumerate(rows.values()):
-        for span in _joined(spans):
+        for span in spans:
             axes.broken_barh([(span.begin, span.end - span.begin)], (row + 0.12, 0.76), color=COLORS[span.kind], lw=0)
     gaps = [(begin, end - begin) for begin, end in line.gaps(cta)]
     axes.broken_barh(gaps, (len(rows) + 0.12, 0.76), color=COLORS["idle"], lw=0)
@@ -48,14 +48,3 @@ def _rows(spans: list[Span]) -> dict[str, list[Span]]:
 def _order(name: str) -> tuple[int, int, str]:
     words = name.replace(":", "").split()
     return (words[0] != "slot", int(words[1]), name)
-
-
-def _joined(spans: list[Span]) -> list[Span]:
-    """Spans of a kind that touch, as one: a wgmma follows the other without a gap."""
-    found: list[Span] = []
-    for span in spans:
-        if found and span.kind != "load" and span.begin <= found[-1].end and span.kind == found[-1].kind:
-            found[-1] = found[-1]._replace(end=max(span.end, found[-1].end))
-        else:
-            found.append(span)
-    return found

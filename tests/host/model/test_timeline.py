@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels.registry import kernel_named
 from tilewright.model.chips import CHIPS
-from tilewright.model.timeline import ISSUE, Arrive, Latencies, Pass, Start, Wait, Work, latencies_of, play
+from tilewright.model.timeline import ISSUE, Arrive, Latencies, Pass, Span, Start, Wait, Work, latencies_of, play
+from tilewright.rounding import ceil_div
 
 PAGE = Path(__file__).parents[3] / "docs" / "machine" / "timeline.md"
 FULL, EMPTY = ("mbarrier", 0, 0, 0), ("mbarrier", 0, 8, 0)
@@ -131,6 +133,59 @@ def test_all_multiplications_of_a_kernel_are_played(name):
     assert line.end > max(span.end for span in line.of("multiply"))
 
 
+def test_warps_of_a_quarter_take_turns_and_wait_until_they_begin():
+    """Warps 0 and 4 have one tensor core, and warp 1 has another; of four, one is busy for 20 clocks and one for 10."""
+    trace = {
+        (0, warp): [Start("multiply", 10, "multiplies", quarter=warp % 4), Work(1), Arrive(FULL)] for warp in (0, 1, 4)
+    }
+    line = play(trace | {(0, 2): [Pass(FULL)]}, LATENCIES)
+    assert [(span.begin, span.quarter) for span in line.of("multiply")] == [(0, 0), (0, 1), (10, 0)]
+    assert line.of("wait")[0].end == 10 + ISSUE + 1
+    assert line.busy() == (20 + 10) / 4
+    assert line.gaps() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "layout"), [("mma", "A100", "nt"), ("mma", "H200", "nt"), ("mma_swizzled", "H200", "nn")]
+)
+def test_copies_of_threads_fill_slots_ahead_of_the_tensor_cores(name, chip, layout):
+    """Busy clocks are those of the multiply-adds, and each of the ring's slots gets its share of A and B."""
+    kernel, gpu = kernel_named(name, "kernel"), CHIPS[chip].gpu
+    problem = Product(4096, 4096, 512, bf16, bf16, layout).problem
+    config = kernel.best(problem, gpu)
+    constants = kernel.check(config, problem, gpu)
+    block = kernel.blocking(constants).cluster
+    trace = record(kernel, config, Product(block.m, block.n, 512, bf16, bf16, layout), gpu)
+    line = play(trace, latencies_of(chip))
+    assert line.busy() == block.m * block.n * 512 / gpu.macs("mma", bf16)
+    loaded = Counter[str]()
+    for steps in trace.values():
+        for step in steps:
+            if isinstance(step, Start) and step.way == "load":
+                loaded[step.row] += step.amount
+    assert set(loaded) == {f"slot {number}" for number in range(len(loaded))}
+    assert sum(loaded.values()) == (block.m + block.n) * 512 * 2
+    stages = getattr(constants, "stages", len(loaded))
+    assert len(loaded) == stages >= 3
+    first = line.of("multiply")[0].begin
+    assert sum(span.begin < first for span in line.of("load")) >= 2 * len(trace)
+
+
+def test_consumers_by_turns_leave_no_gap_while_one_stores():
+    """The tensor cores never wait between tiles, and each store lies beside the other consumer's products."""
+    found = printed(8192, 8192, 512, "--tiles", 4)
+    assert found["config"]["ping_pong"]
+    assert [begin == 0 or end == found["clocks"] for begin, end in found["gaps"]] == [True, True]
+    spans = [Span(**span) for span in found["spans"]]
+    rows = ["warps 0 to 3: multiply", "warps 4 to 7: multiply"]
+    times = [[(each.begin, each.end) for each in spans if each.row == row] for row in rows]
+    assert all(times)
+    stores = [each for each in spans if each.kind == "store" and each.row == "warps 0 to 3: store"]
+    assert stores
+    for store in stores:
+        assert any(begin < store.end and store.begin < end for begin, end in times[1])
+
+
 COUNTED = {
     "3072": "tile_m=192,tile_n=192,stages=3,epilogue=tma,overlap=True,wait_depth=0,ping_pong=False",
     "2048": "tile_n=256,stages=4,ping_pong=False",
@@ -151,7 +206,10 @@ def test_clocks_are_below_those_that_were_counted_on_an_h200_and_near_them():
 
 
 def test_a_kernel_that_stays_makes_several_tiles_and_another_one_one():
-    assert printed(4096, 4096, 512)["tiles"] == 6
+    found = printed(4096, 4096, 512)
+    tile_m, tile_n = (found["config"][f"tile_{extent}"] for extent in "mn")
+    tiles = ceil_div(4096, tile_m) * ceil_div(4096, tile_n)
+    assert found["tiles"] == ceil_div(tiles, H200.sm_count) > 1
     assert printed(4096, 4096, 512, "--tiles", 2)["tiles"] == 2
     assert printed(2048, 2048, 512, "--kernel", "wgmma_basic")["tiles"] == 1
 
@@ -159,7 +217,8 @@ def test_a_kernel_that_stays_makes_several_tiles_and_another_one_one():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((4096, 4096, 4096, "--kernel", "mma"), "kernel='mma' multiplies with mma, and only steps of wgmma are played"),
+        ((512, 512, 512, "--kernel", "simt"), "kernel='simt' multiplies with cuda_cores: loads of TMA and cp.async"),
+        ((512, 512, 512, "--kernel", "mma_warp"), "kernel='mma_warp' loads operands through registers: loads of TMA"),
         ((4096, 4096, 1024_000), "fewer tiles, or a smaller k"),
         ((4096, 4096, 512, "--tiles", 0), "--tiles=0 must be an integer from 1 on"),
     ],
@@ -169,5 +228,5 @@ def test_what_cannot_be_played_is_refused(words, message):
 
 
 def test_unknown_latencies_are_refused():
-    with pytest.raises(ArgumentValueError, match="'B200' has no published latencies: use H100-SXM"):
+    with pytest.raises(ArgumentValueError, match="'B200' has no published latencies: use V100, A100, RTX-4090, H100-"):
         latencies_of(CHIPS["B200"])

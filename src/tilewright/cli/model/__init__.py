@@ -4,6 +4,7 @@ Each topic is a function of one of the modules here: options, a table, and a pic
 What it computes is in `tilewright.model`, and docs/machine/ teaches it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -31,44 +32,44 @@ from tilewright.cli.model import (
 from tilewright.cli.options import Json
 from tilewright.cli.output import facts, print_json
 
-TOPICS = (
-    machine.hardware,
-    light.speed_of_light,
-    roof.roofline,
-    residency.occupancy,
-    residency.waves,
-    tilings.loops,
-    tilings.block,
-    tilings.tiling,
-    tilings.chains,
-    memory.coalescing,
-    memory.banks,
-    memory.swizzle,
-    caches.l1,
-    fragments.fragments,
-    volta.volta,
-    volta.control,
-    volta.issue,
-    raster.raster,
-    caches.l2,
-    distance.dram,
-    distance.dsmem,
-    copies.tensor_map,
-    multiply.wgmma,
-    multiply.swap_ab,
-    timeline.timeline,
-    numbers.formats,
-    numbers.sums,
-    language.llm,
-    language.amdahl,
-    peers.cutlass,
-    peers.column_major,
-)
-"""The topics in the order of docs/machine/README.md."""
+TOPICS: dict[Callable[..., None], str] = {
+    machine.hardware: "tilewright.model.chips.chip_of",
+    light.speed_of_light: "tilewright.model.speed_of_light.of_product",
+    roof.roofline: "tilewright.model.roofline.roofs",
+    residency.occupancy: "tilewright.model.occupancy.occupancy",
+    residency.waves: "tilewright.model.waves.waves",
+    tilings.loops: "tilewright.model.tiling.loop_orders.loop_order",
+    tilings.block: "tilewright.model.tiling.levels.fma_per_word",
+    tilings.tiling: "tilewright.model.tiling.levels.levels",
+    tilings.chains: "tilewright.model.tiling.chains.chain_clocks",
+    memory.coalescing: "tilewright.model.memory.coalescing.coalescing",
+    memory.banks: "tilewright.model.memory.banks.bank_use",
+    memory.swizzle: "tilewright.model.memory.swizzle.swizzle_of",
+    caches.l1: "tilewright.model.memory.l1.flow_of",
+    fragments.fragments: "tilewright.model.fragments.instructions.fragments_of",
+    volta.volta: "tilewright.model.volta.tensor_core.instructions",
+    volta.control: "tilewright.model.volta.control.control_of",
+    volta.issue: "tilewright.model.volta.issue.mix_clocks",
+    raster.raster: "tilewright.model.schedules.schedules",
+    caches.l2: "tilewright.model.schedules.schedule_in_partitions",
+    distance.dram: "tilewright.model.memory.dram.dram_of",
+    distance.dsmem: "tilewright.model.memory.dsmem.levels",
+    copies.tensor_map: "tilewright.model.tensor_map.TensorMapModel",
+    multiply.wgmma: "tilewright.model.wgmma_time.wgmma_time",
+    multiply.swap_ab: "tilewright.model.swap_ab.swap_advice",
+    timeline.timeline: "tilewright.model.timeline.play",
+    numbers.formats: "tilewright.model.precision.formats.format_named",
+    numbers.sums: "tilewright.model.precision.sums.error_growth",
+    language.llm: "tilewright.model.llm.time.least_pass",
+    language.amdahl: "tilewright.model.llm.time.amdahl",
+    peers.cutlass: "tilewright.kernels.cutlass.counterpart",
+    peers.column_major: "tilewright.model.column_major.blas_call",
+}
+"""The topics in the order of docs/machine/README.md, each with the function that a program asks."""
 
 app = typer.Typer(cls=Commands, invoke_without_command=True, rich_markup_mode="rich")
-for topic in TOPICS:
-    app.command(cls=Command)(topic)
+for topic, function in TOPICS.items():
+    app.command(cls=Command, epilog=f"From Python: {function}")(topic)
 
 
 @app.callback()

@@ -38,13 +38,15 @@ def timeline(
     """When one SM loads, multiplies, waits and stores, and where its tensor cores have nothing to do.
 
     The kernel runs in the emulator, which says what each warp does in which order; the model gives clocks to it. Other
-    SMs do not slow it down, so this is the least time. For the kernels of Hopper's road.
+    SMs do not slow it down, so this is the least time. For kernels that load by TMA or cp.async into tensor cores:
+    wgmma, mma, and rungs that do so.
 
     \b
     Examples:
       tilewright model timeline 4096 4096 512 --tiles 2
       tilewright model timeline 4096 4096 4096 --json
       tilewright model timeline 2048 2048 512 --kernel wgmma_basic --plot timeline.svg
+      tilewright model timeline 4096 4096 512 --chip A100
     """
     from tilewright.checking.timeline import record as record_of
     from tilewright.model.timeline import latencies_of, play

@@ -15,7 +15,7 @@ class EventCounter(Observer):
         self._counts, self._executions = sites.counts, sites.executions
 
     def multiplied(
-        self, site: int, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
+        self, site: int, group: Group, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
     ) -> None:
         """Count tensor-core instructions."""
         counts = self._counts[site]

@@ -70,11 +70,12 @@ class Observer:
         """TMA moves bytes: loaded to each destination, read from L2 for them, and stored to global memory."""
 
     def multiplied(
-        self, site: int, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
+        self, site: int, group: Group, kind: str, shape: str, types: Sequence[str], executions: int, shared_bytes: int
     ) -> None:
         """Tensor cores multiply: "mma", "mma.sp" or "wmma" of warps, "wgmma" of warpgroups.
 
         shape: as in PTX.
+        executions: products of all warps or warpgroups together.
         types: of accumulators, A and B.
         shared_bytes: the bytes that all of them read from shared memory.
         """

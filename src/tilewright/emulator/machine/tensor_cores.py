@@ -126,7 +126,7 @@ class TensorCores:
             raise UnsupportedInstruction(f"{self._wave.words.describe(site)}: {error}") from error
         if counted is not None:
             kind, shape, types, products = counted
-            self._wave.tell.multiplied(site, kind, shape, types, products * tiles.count, 0)
+            self._wave.tell.multiplied(site, group, kind, shape, types, products * tiles.count, 0)
         return [tiles.collect(register) for register in result]
 
     def multiply_async(
@@ -150,7 +150,7 @@ class TensorCores:
         tiles = require_whole(wave, site, group, group.warpgroups, "warpgroups")
         product = _WarpgroupProduct(wave, site, group, form, rows, a, b, accumulate)
         types, nbytes = (form.accumulator, form.a_type, form.b_type), product.operand_bytes * tiles.count
-        wave.tell.multiplied(site, "wgmma", form.shape, types, tiles.count, nbytes)
+        wave.tell.multiplied(site, group, "wgmma", form.shape, types, tiles.count, nbytes)
         if wave.tell.hear("issued"):
             registers = WatchedRegisters(group, rows, fragments)
             wave.tell.issued(product.operation(self.groups.queue(product.owners), registers))
