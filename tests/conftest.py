@@ -1,5 +1,6 @@
-"""Options of the tests of GPUs and of the site, and the notice when kernels changed after their last GPU run."""
+"""Options of the tests of GPUs and of the site, what all runs share, and the notice of kernels that changed."""
 
+import gc
 import json
 import os
 from importlib.util import find_spec
@@ -49,6 +50,13 @@ def pytest_collection_modifyitems(config, items):
         return
     for item in on_gpu:
         item.add_marker(pytest.mark.skip(reason="no GPU here"))
+
+
+def pytest_collection_finish():
+    """Halve the time of the garbage collector, which would go through all collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 20)
 
 
 def gpu_count():

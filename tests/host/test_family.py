@@ -337,6 +337,21 @@ def test_a_kernel_that_is_not_loaded_is_not_taken_from_a_family_while_capturing(
         tw.plan(a, b, backend=backend)
 
 
+def test_numbers_of_rows_that_come_once_do_not_drive_out_plans_of_others(backend):
+    a, b = f16(6000, 32), f16(32, 48)
+    tw.matmul(a[:640], b, backend=backend)
+    for rows in range(641, 5641):
+        tw.matmul(a[:rows], b, backend=backend)
+    assert len(api._plans) == 1
+    prepared = len(backend.prepared)
+    for _ in range(3):
+        tw.matmul(a[:640], b, backend=backend)
+        tw.matmul(a[:5600], b, backend=backend)
+        assert len(api._plans) == 2
+        assert len(backend.prepared) - prepared == 1
+    assert len(backend.launched) == 1 + 5000 + 6
+
+
 def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatch):
     monkeypatch.setattr(family, "MOST", 3)
     monkeypatch.setattr(family, "MOST_CHOICES", 2)
@@ -344,9 +359,11 @@ def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatc
     for columns in (8, 16, 24, 32, 40):
         for rows in (64, 48, 32, 16):
             tw.plan(a[:rows], f16(32, columns), backend=backend)
+            tw.matmul(a[:rows], f16(32, columns), backend=backend)
     known = api._families._known
     assert 1 <= len(known) <= 3
     assert all(len(each._known.choices) <= 2 and len(each._launches) <= 2 for each in known.values())
+    assert all(len(each._met) <= 2 for each in known.values())
 
 
 def test_of_ten_thousand_numbers_of_rows_the_model_is_asked_about_every_eighth(backend, monkeypatch):

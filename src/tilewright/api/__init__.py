@@ -135,12 +135,12 @@ def matmul(
             return result
     if expression is not None:
         activation = None  # it is in it
-    made = _planned(
+    made, is_kept = _planned(
         Arrays.of(arrays, expression), alpha, None if c is None else beta, activation, expression, out_dtype, kernel,
         config, batch_invariant, fast_accumulation, backend, stream,
     )  # fmt: skip
     pointers = made.pointers
-    if key is not None:
+    if key is not None and is_kept:
         _plans.add(key, made)
     return made.launch(arrays, pointers, alpha, beta, stream)[0]
 
@@ -236,7 +236,7 @@ def plan(
     addend_scale = None if c is None else factor
     options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
     if m is None and not tune:
-        return _planned(call, scale, addend_scale, *options, backend, stream)
+        return _planned(call, scale, addend_scale, *options, backend, stream)[0]
     request = _request(call, scale, addend_scale, *options, backend, stream)
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
@@ -269,20 +269,23 @@ def _planned(
     fast_accumulation: bool,
     backend: str | Backend,
     stream: Any,
-) -> Plan:
-    """The Plan of a call, by its family if that is known; beta is None without c."""
+) -> tuple[Plan, bool]:
+    """The Plan of a call, by its family if that is known, and whether to keep it; beta is None without c.
+
+    A number of rows that a family meets for the first time may be one of many that never come again.
+    """
     options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
     member = Member.of(call, (alpha != 0, *options, backend))
     family = member and _families.find(member)
     if member and family:
         made = family.plan(member, alpha=alpha, beta=beta, stream=stream)
         if made is not None:
-            return made
+            return made, family.has_met(member.rows)
     request = _request(call, alpha, beta, *options, backend, stream)
     planned = plan_of(request)
     if member:
         _families.add(member, request, planned)
-    return planned
+    return planned, True
 
 
 def _expression(

@@ -260,11 +260,12 @@ def first_accepted(
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    If `dtype` is None, bf16, fp16 and fp32 are tried; `layout` None is the kernel's own or nt. out has the usual type
-    of such products.
+    If `dtype` is None, bf16, fp16 and fp32 are tried, those of them that a rung has; `layout` None is the kernel's own
+    or nt. out has the usual type of such products.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
-    kinds = dtypes.FLOATS if dtype is None else (dtypes.parse(dtype, "--dtype"),)
+    own = kernel.inputs if isinstance(kernel, LadderKernel) else dtypes.FLOATS
+    kinds = [each for each in dtypes.FLOATS if each in own] if dtype is None else [dtypes.parse(dtype, "--dtype")]
     refusal = ""
     for shape in shapes:
         for kind in kinds:

@@ -101,14 +101,12 @@ class TensorMapSpec(NamedTuple):
         """The map for a problem that differs in an extent alone, which is 2 or more in both."""
         rows, columns = problem.extents(self.operand)
         inner, outer = (columns, rows) if self.inner == "column" else (rows, columns)
-        _, _, batches = self.shape
-        outer_stride, batch_stride = self.strides
-        if batches == 1:
-            batch_stride = unused_stride(inner, self.dtype)
-        return TensorMapSpec(
-            self.operand, self.dtype, (inner, outer, batches), (outer_stride, batch_stride), self.box, self.swizzle,
-            self.inner,
-        )  # fmt: skip
+        before, _, batches = self.shape
+        strides = self.strides
+        if inner != before and batches == 1:
+            strides = strides[0], unused_stride(inner, self.dtype)
+        shape = inner, outer, batches
+        return TensorMapSpec(self.operand, self.dtype, shape, strides, self.box, self.swizzle, self.inner)
 
     @property
     def model(self) -> "TensorMapModel":

@@ -224,11 +224,10 @@ class WgmmaKernel(Kernel):
 
         CTAs that split k make one tile and end.
         """
-        clusters = _cluster_tiles(constants, problem)
+        clusters, cluster = _cluster_tiles(constants, problem), constants.cluster
         if constants.split_k == 1:
-            clusters = min(clusters, hardware.clusters(constants.cluster))
-        grid = clusters * constants.cluster
-        return LaunchShape(grid, constants.threads, constants.cluster, constants.smem_bytes, dependent=True)
+            clusters = min(clusters, hardware.clusters(cluster))
+        return LaunchShape(clusters * cluster, constants.threads, cluster, constants.smem_bytes, dependent=True)
 
     def tensor_maps(self, constants: WgmmaConstants, problem: Problem) -> tuple[TensorMapSpec, ...]:
         """The maps of A and B, and of out with the TMA epilogue."""

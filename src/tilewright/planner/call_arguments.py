@@ -49,6 +49,8 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
 
     A bias beside scales is an operand of the expression. Raises a ValueError if others are given than it wants.
     """
+    if expression is None and not [each for each in named if each is not None]:
+        return bias, ()
     operands, outputs, *scales = named
     if bias is not None and operands is None and expression is not None and expression.scales:
         operands, bias = {"bias": bias}, None

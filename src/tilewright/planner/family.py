@@ -30,7 +30,7 @@ MOST = 256
 """The most families that are kept."""
 
 MOST_CHOICES = 4096
-"""The most choices, and the most launches, of a family that are kept."""
+"""The most choices, and the most launches and numbers of rows, of a family that are kept."""
 
 _WITHOUT_ROWS = ("b", SCALES[1])
 """The operands that have no rows of the result, even if they have as many rows as it."""
@@ -128,6 +128,7 @@ class Family:
         self._problem, self._form, self._backend = problem, form, form.backend
         self._rows = [_Row.of(slot, self._has_rows(slot)) for slot in slots]
         self._made = made
+        self._met: set[int] = set()
         self._known: _Known | None = None
         self._launches: dict[tuple[str, Any, int], tuple[int, Launch]] = {}
         """By kernel, Config and what of m features depend on: the most rows, and the launch of so many."""
@@ -178,6 +179,15 @@ class Family:
         prepared = Prepared(choice, compiled, executable, launch.exchanged)
         slots = partial(self._slots, rows)
         return Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, bounds=bounds)
+
+    def has_met(self, rows: int) -> bool:
+        """Whether it was asked this before, of late."""
+        if rows in self._met:
+            return True
+        if len(self._met) >= MOST_CHOICES:
+            self._met.clear()
+        self._met.add(rows)
+        return False
 
     def _slots(self, rows: int) -> list[Slot]:
         return [row.resized(rows) for row in self._rows]

@@ -101,7 +101,7 @@ class Form:
 
     def check_present(self, arrays: Sequence[Any]) -> None:
         """Raise a ValueError if a call has other operands between b and out than the plan was made for."""
-        if tuple(array is not None for array in arrays[C:OUT]) == self.present:
+        if tuple([array is not None for array in arrays[C:OUT]]) == self.present:
             return
         there = (True, True, *self.present)
         expected = [name for name, wanted in zip(OPERANDS[:OUT], there, strict=True) if wanted]

@@ -207,8 +207,8 @@ class Plan:
         pointers: the arrays' addresses, if the arrays are known to fit.
         """
         c, expression = arrays[C], self.problem.epilogue.expression
-        if expression is not None or any(each is not None for each in named):
-            bias, of_expression = in_order(expression, arrays[C + 1], named)
+        bias, of_expression = in_order(expression, arrays[C + 1], named)
+        if bias is not arrays[C + 1] or of_expression:
             arrays = (*arrays[: C + 1], bias, arrays[OUT], *of_expression)
         if alpha is None:
             alpha = self.alpha

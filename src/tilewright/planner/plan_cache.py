@@ -55,7 +55,8 @@ class PlanCache:
             self.latest = plan
 
     def _drop(self, plan: Plan, key: Hashable) -> None:
-        if kept := tuple(known for known in self._by_key[key] if known is not plan):
-            self._by_key[key] = kept
+        alike = self._by_key[key]
+        if len(alike) > 1:
+            self._by_key[key] = tuple(known for known in alike if known is not plan)
         else:
             del self._by_key[key]

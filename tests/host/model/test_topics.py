@@ -158,6 +158,7 @@ def test_a_pair_that_is_none_is_refused():
         (("tiling", 512, 512, 512, "--chip", "B200", "--dtype", "bf16"), "use another --chip, --dtype or --layout"),
         (("tiling", 512, 512, 512, "--chip", "V100"), "later GPU, or --kernel volta_mma, which shows its tensor cores"),
         (("tiling", 64, 64, 64, "--chip", "A100", "--dtype", "fp8_e4m3"), "mma needs tensor cores for fp8, sm_89 or"),
+        (("roofline", 64, 64, 64, "--chip", "V100", "--kernel", "volta_mma"), "volta_mma makes whole tiles, for"),
         (("roofline", 64, 64, 64, "--chip", "B200", "--dtype", "int8"), "mma multiplies int8 by mma, whose rate there"),
         (("tiling", 512, 512, 512, "--chip", "A100", "--kernel", "wgmma"), "A100 is sm_80; use --kernel mma, simt"),
         (("tensor-map", 512, 512, 512, "--kernel", "mma"), "does not use TMA, so it has no tensor maps: use"),

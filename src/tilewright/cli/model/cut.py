@@ -135,6 +135,7 @@ class CutOptions:
         """The kernel that is named, or the first of the planner's that takes the product; and the product."""
         from tilewright.checking.product import NotTaken, first_accepted
         from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+        from tilewright.model.chips import chip_of
 
         dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
         refusals: dict[str, str] = {}
@@ -159,7 +160,8 @@ class CutOptions:
                     _note(gpu, dtype or "bf16", kernel, problem, refusals)
                 return kernel, problem
         reason = "; ".join(refusals.values())
-        others = [name for name, kernel in EVERY_KERNEL.items() if problem_of(kernel) is not None]
+        runs = chip_of(self.chip).gpu.arch == gpu.arch  # an older one runs none, and its rung is not to be replaced
+        others = [name for name, kernel in EVERY_KERNEL.items() if runs and problem_of(kernel) is not None]
         who = f"--kernel={self.kernel} does not take" if named else "no kernel of the planner takes"
         remedy = f"--kernel {', '.join(others)}" if others else "another --chip, --dtype or --layout"
         raise ArgumentValueError(f"{who} this product on {gpu.name}: {reason}; use {remedy}")

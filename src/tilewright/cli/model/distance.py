@@ -133,6 +133,7 @@ def dsmem(output: PictureOptions, record: Record = None, chip: Chip = "H200") ->
             for level in found
         ]  # fmt: skip
         columns(rows, indent=2, gap=2, headings=1)
+        console().print("  -: nobody has published it")
         if not measured:
             return
         by_model: dict[tuple[str, str], int | None] = {(level.name, "load"): level.clocks for level in found}

@@ -8,7 +8,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
-from tilewright.cli.output import columns, number, table
+from tilewright.cli.output import columns, console, number, table
 from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
@@ -154,7 +154,9 @@ def swap_ab(
             clocks = (f"{part:.0f}" for part in (each.unswapped, each.swapped, each.hbm))
             gains = (f"{gain:.2f}" for gain in (each.gain, each.gain_on_chip))
             cells.append((str(each.m), *clocks, each.limit, *gains))
-        columns(cells, gap=3, headings=1)
+        title = f"clocks of an SM of {gpu.name} for 64 rows by 32 bytes of the weight"
+        console().print(title, style="italic", markup=False)
+        columns(cells, indent=2, gap=3, headings=1)
 
     def draw() -> "Figure":
         from tilewright.plots.multiply import swapping
