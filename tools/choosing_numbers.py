@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+import choice_shares  # noqa: E402
+
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
@@ -51,8 +53,14 @@ def choices() -> list[str]:
 
 
 def page() -> list[str]:
-    """Both tables."""
-    return [*choices(), "", *thresholds(), "", f"Measured: results/{RECORD.name}."]
+    """All tables."""
+    shares = [
+        "In each product of a record, the model picks one of the Configs that were measured of it; this is the picked "
+        "one's rate over the best one's (`python tools/choice_shares.py`):",
+        "",
+        *choice_shares.table(),
+    ]
+    return [*choices(), "", *thresholds(), "", f"Measured: results/{RECORD.name}.", "", *shares]
 
 
 def thresholds() -> list[str]:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import calibrate
+import choice_shares
 import numpy as np
 import pytest
 
@@ -143,6 +144,18 @@ def test_the_model_picks_well_by_turns_and_where_sums_are_promoted(record, mean,
     quality = calibrate.evaluate(calibrate.load(ROOT / "results" / f"{record}_h200.json"), COSTS)
     assert quality.of_best.mean >= mean
     assert quality.of_best.least >= least
+
+
+def test_the_table_of_choices_has_a_row_for_each_record():
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in choice_shares.table()[2:]]
+    assert [row[1] for row in rows] == [f"{name}.json" for name in (*choice_shares.RECORDS, choice_shares.FEW_ROWS)]
+    quality = calibrate.evaluate(calibrate.load(calibrate.RECORD), COSTS)
+    shares = {row[1]: (int(row[2]), float(row[4]), float(row[5].split(",")[0])) for row in rows}
+    number, mean, least = shares[calibrate.RECORD.name]
+    assert number == 156
+    assert [mean, least] == pytest.approx([quality.of_best.mean, quality.of_best.least], abs=6e-4)
+    number, mean, least = shares["gemv_h200.json"]
+    assert (number, mean > 0.98, least > 0.85) == (100, True, True)
 
 
 @pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)

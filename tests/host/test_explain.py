@@ -151,7 +151,7 @@ def test_the_decision_names_who_was_asked():
     assert decision[1].startswith("wgmma does not take it")
     assert decision[3].startswith("simt takes it, ranked at")
     assert not any("ranked times" in step for step in decision)
-    few = " ".join(explained(16, 4096, 4096).decision)
+    few = " ".join(explained(16, 4096, 11008).decision)
     assert "ranked times only choose, and are mostly too short" in few
     assert "gemv contends" in few or "wgmma contends" in few
     assert "min(m, n) = 16 < 64" in few

@@ -10,6 +10,7 @@ from support.doubles import V100
 from tilewright import dtypes
 from tilewright.hardware import A100, H20, H100_PCIE, H200
 from tilewright.kernels.copy import CopyConfig
+from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
@@ -127,18 +128,7 @@ CHOICES = (
     (
         "1x4096x4096 nt bf16",
         H200,
-        WgmmaConfig(
-            tile_m=64,
-            tile_n=16,
-            stages=12,
-            group_m=1,
-            epilogue="direct",
-            overlap=False,
-            wait_depth=1,
-            split_k=2,
-            swap_ab=True,
-            prefetch=8,
-        ),
+        GemvConfig(tile_n=4, ctas=4, prefetch=264),
     ),
     (
         "512x512x512 nt bf16",

@@ -1,7 +1,8 @@
 """The time that `gemv` takes with each of many Configs: new numbers of rows wait for it, so it is arithmetic on arrays.
 
 The constants were fitted to results/gemv_h200.json. There, the choice takes 1.03 times as long as the best Config where
-B is contiguous along k, and 1.04 times otherwise (geometric means).
+B is contiguous along k, and 1.04 times otherwise (geometric means). That of the last step is from the five Configs that
+were measured of 16x4096x1001 and 3x28672x8191 (docs/performance-log.md).
 """
 
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ _LATENCY_SECONDS, _LOAD_SECONDS, _READ_SECONDS = 0.58e-6, 1.06e-9, 2.6e-9
 """The time in which memory answers, and what each load that a warp of the SM has under way adds: of weights, of
 activations."""
 
+_END_SECONDS = 0.6e-6
+"""The last step of k for each vector of 16 bytes of a lane that straddles chunks: its loads are narrow there."""
+
 _STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
 """The share of the data sheet's bandwidth if nothing else took time; the bytes per second that an SM can read; how much
 longer it takes where B is contiguous along n."""
@@ -44,7 +48,8 @@ class Ways(NamedTuple):
     """Configs on a GPU as their times see them, an array of each number.
 
     at_once: the CTAs for which there is room. step_k: what of k all workers of a tile have under way at once.
-    round_seconds: how long they wait for it. exchange_seconds: for the sums of other CTAs. cta_bytes: the weights of a
+    round_seconds: how long they wait for it. end_seconds: what the last step takes beside that. exchange_seconds: for
+    the sums of other CTAs. cta_bytes: the weights of a
     CTA for one k. bandwidth: bytes per second of all of memory. slower: how many times as long all takes.
     """
 
@@ -55,6 +60,7 @@ class Ways(NamedTuple):
     steps_at_once: Array
     at_once: Array
     round_seconds: Array
+    end_seconds: Array
     exchange_seconds: Array
     cta_bytes: Array
     sm_count: Array
@@ -66,8 +72,10 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     """Configs with their Constants, of problems that are stored alike, as their times see them."""
     rows = []
     for config, constants in fitting:
-        loads = wide_loads(config, constants.b_k_major) * _loads(constants.b_bytes, constants.b_straddles)
-        reads = max(config.tile_m // constants.rows_apart, 1) * _loads(constants.a_bytes, constants.a_straddles)
+        of_b, of_a = wide_loads(config, constants.b_k_major), max(config.tile_m // constants.rows_apart, 1)
+        loads = of_b * _loads(constants.b_bytes, constants.b_straddles)
+        reads = of_a * _loads(constants.a_bytes, constants.a_straddles)
+        ending = of_a * constants.a_straddles + of_b * (constants.b_straddles and constants.b_k_major)
         warps = config.warps * config.ctas
         under_way = warps * config.in_flight * (_LOAD_SECONDS * loads + _READ_SECONDS * reads)
         rows.append(
@@ -79,6 +87,7 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 constants.workers * config.in_flight,
                 hardware.clusters(config.split_k) * config.split_k * config.ctas,
                 _LATENCY_SECONDS + under_way,
+                _END_SECONDS * ending,
                 _EXCHANGE_SECONDS * log2(config.split_k),
                 config.tile_n / config.split_k * constants.Input.nbytes,
                 hardware.sm_count,
@@ -128,7 +137,7 @@ def _waves_of(ways: Ways, problem: Problem) -> _Waves:
     with_last = waves + _LAST_WAVE * (np.ceil(waves) - waves) / waves
     np.minimum(ctas, at_once, out=ctas)  # from here on, those of one wave
     latency = np.ceil(np.ceil(k / ways.tile_k) / ways.steps_at_once) * ways.round_seconds
-    latency += _CTA_SECONDS + ways.exchange_seconds
+    latency += _CTA_SECONDS + ways.end_seconds + ways.exchange_seconds
     of_cta = ways.cta_bytes * k
     streaming = ctas * of_cta / ways.bandwidth * (1 + _EMPTY * (1 - ctas / at_once))
     reading = np.ceil(ctas / ways.sm_count) * of_cta / _SM_BANDWIDTH

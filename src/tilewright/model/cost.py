@@ -13,8 +13,9 @@ The constants of `wgmma` were fitted to launches on an H200. results/calibration
 products, in graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of
 the some 32 Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst
 0.78) and 1.08 of cuBLAS's, while its times are 11% off (median). `turns` and `alone` are from
-results/ping_pong_h200.json, and `scales` from results/promoted_h200.json, where it gives the quickest of 15 Configs of
-1x128 by 1x128; at 4096x4096x4096 it then gives squares of B 113 us, of 116 measured (results/low_precision.json).
+results/ping_pong_h200.json, `streamed` from the launches of `wgmma` in results/gemv_h200.json, and `scales` from
+results/promoted_h200.json, where it gives the quickest of 15 Configs of 1x128 by 1x128; at 4096x4096x4096 it then gives
+squares of B 113 us, of 116 measured (results/low_precision.json).
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -44,7 +45,8 @@ class Costs(NamedTuple):
     cluster: the share by which a handover between the CTAs of a cluster takes longer.
     apart: clocks of a step if a cluster shares the smaller operand, so that its CTAs wait for two streams of the other.
     outside: clocks per row of a tile that lies outside an operand: TMA is slow there.
-    dram_share: of the data sheet's bandwidth. again: the share by which an operand takes longer that several CTAs read.
+    dram_share: of the data sheet's bandwidth; `streamed`: at most, where memory alone takes time. again: the share by
+    which an operand takes longer that several CTAs read.
     power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
     of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
     (tile_m + tile_n) / (tile_m * tile_n).
@@ -68,6 +70,7 @@ class Costs(NamedTuple):
     apart: float = 36.0
     outside: float = 1.9
     dram_share: float = 1.33
+    streamed: float = 0.89
     again: float = 0.5
     power: float = 870.0
     delivery: float = 12.8

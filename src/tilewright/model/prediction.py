@@ -19,7 +19,7 @@ STREAMED = 0.93
 """Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
 
 _IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
-    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, launch=3.0
+    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, streamed=STREAMED, launch=3.0
 )
 """The Costs of `mma` and `simt`, but for `clock` and `fill`, which depend on the GPU."""
 
@@ -67,6 +67,7 @@ TIMES = Costs(
     apart=0.0,
     outside=0.322,
     dram_share=0.946,
+    streamed=STREAMED,
     again=0.192,
     power=878.0,
     delivery=16.9,
@@ -196,7 +197,7 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
 
 def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
     """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
-    return max(us, _streamed(problem, gpu) + float(prepared.fixed[way])) / 1e6
+    return max(us, _streamed(problem, prepared, gpu) + float(prepared.fixed[way])) / 1e6
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:
@@ -217,7 +218,7 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
         free = {field: value for field, value in _FREE.items() if field not in fields}
         alone = prepare(tiles, unit, problem.a.dtype, gpu, costs._replace(**free))
         limits[name] = _us(alone._replace(wave=0.0 * wave), problem, row_bytes) - prepared.fixed.item()
-    limits["GMEM"] = max(limits["GMEM"], _streamed(problem, gpu))
+    limits["GMEM"] = max(limits["GMEM"], _streamed(problem, prepared, gpu))
     if limits["power"] < (1 - 1e-9) * looped:
         del limits["power"]  # clocks need not fall
     if unit != "wgmma":
@@ -241,9 +242,9 @@ def _us(prepared: Prepared, problem: Problem, row_bytes: int) -> float:
     return times(prepared, problem.m, problem.n, problem.k, problem.batch_count, row_bytes).item()
 
 
-def _streamed(problem: Problem, gpu: Hardware) -> float:
+def _streamed(problem: Problem, prepared: Prepared, gpu: Hardware) -> float:
     """Microseconds in which each operand crosses GMEM once."""
-    return problem.minimum_bytes / (STREAMED * gpu.memory_bandwidth / 1e6)
+    return problem.minimum_bytes / (prepared.costs.streamed * gpu.memory_bandwidth / 1e6)
 
 
 def _clusters(prepared: Prepared, problem: Problem) -> tuple[float, int]:

@@ -1,0 +1,98 @@
+"""Print what the planner's choices reach of the best that was measured, by record: suites, random products and others.
+
+In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
+one's rate over the best one's. With few rows, the model also picks the kernel. docs/choosing.md shows the table.
+
+python tools/choice_shares.py
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from math import exp, log
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from calibrate import Shape, load, posed, predict  # noqa: E402
+
+from tilewright.hardware import recognize  # noqa: E402
+from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.model.cost import COSTS  # noqa: E402
+
+RESULTS = ROOT / "results"
+RECORDS = {
+    "proof": "suite proof, untuned and tuned Configs",
+    "calibration_h200": "layers and squares",
+    "ping_pong_h200": "large products, by turns too",
+    "promoted_h200": "fp8, with promoted sums and scales of blocks",
+    "sweep_h200": "random products and batches",
+    "sweep_layouts_h200": "random products and batches, all layouts",
+}
+FEW_ROWS = "gemv_h200"
+LOW = 0.9
+
+
+class Picked(NamedTuple):
+    """A product, how many Configs were measured of it, and the share that the picked one has of the best rate."""
+
+    shape: Shape
+    configs: int
+    share: float
+
+
+def main() -> None:
+    """Print the table."""
+    print("\n".join(table()))
+
+
+def table() -> list[str]:
+    """A line of Markdown for each record."""
+    lines = [
+        f"| products | record | number | Configs of one | mean | least | below {LOW:.2f} |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, about in {**RECORDS, FEW_ROWS: "1 to 16 rows, by `gemv` or `wgmma`"}.items():
+        picked = list(_few_rows() if name == FEW_ROWS else _of_wgmma(name))
+        shares = [each.share for each in picked]
+        mean = exp(sum(map(log, shares)) / len(shares))
+        worst = min(picked, key=lambda each: each.share)
+        configs = sum(each.configs for each in picked) / len(picked)
+        low = sum(share < LOW for share in shares)
+        lines.append(
+            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.3f}, "
+            f"{worst.shape} | {low} |"
+        )
+    return lines
+
+
+def _of_wgmma(name: str) -> Iterator[Picked]:
+    for each in load(RESULTS / f"{name}.json"):
+        yield Picked(each.shape, each.us.size, float(each.us.min() / each.us[predict(each, COSTS).argmin()]))
+
+
+def _few_rows() -> Iterator[Picked]:
+    """Of what is offered: a sweep of all Configs has others."""
+    record = json.loads((RESULTS / f"{FEW_ROWS}.json").read_text(encoding="utf-8"))
+    gpu = recognize(record["gpu"])
+    assert gpu is not None
+    products: dict[Shape, list[tuple[str, Any, float]]] = {}
+    for m, n, k, layout, kernel, fields, us, _ in record["launches"]:
+        if kernel in KERNELS:
+            config = KERNELS[kernel].config_type(**dict(zip(record["columns"][kernel], fields, strict=True)))
+            products.setdefault(Shape(m, n, k, layout=layout), []).append((kernel, config, us))
+    for shape, launches in products.items():
+        problem = posed(shape)
+        offered = set(KERNELS["gemv"].configs(problem, gpu))
+        ranked = []
+        for kernel, config, us in launches:
+            predicted = KERNELS[kernel].predict(config, problem, gpu, "recorded")
+            if predicted is not None and (kernel != "gemv" or config in offered):
+                ranked.append((predicted.seconds, us))
+        yield Picked(shape, len(ranked), min(us for _, us in ranked) / min(ranked)[1])
+
+
+if __name__ == "__main__":
+    main()
