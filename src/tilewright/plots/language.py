@@ -1,5 +1,7 @@
 """The picture of a language model on a chip: its products under the roofline, and the time of each."""
 
+from collections.abc import Sequence
+
 from matplotlib.figure import Figure
 
 from tilewright.model.llm.time import Pass
@@ -8,10 +10,10 @@ from tilewright.plots.style import BLUE, GRAY, INK, ORANGE, SMALL, TEXT, figure,
 
 
 @styled()
-def intensities(found: Pass, flops: float, bandwidth: float, title: str) -> Figure:
-    """The least time of each part of a pass by what bounds it, and the roofline with the products on it.
+def intensities(found: Pass, predicted: Sequence[float], flops: float, bandwidth: float, title: str) -> Figure:
+    """The time of each part of a pass by what bounds it, and the roofline with the products on it.
 
-    flops, bandwidth: of the chip, per second.
+    predicted: seconds of each part in one layer. flops, bandwidth: of the chip, per second.
     """
     picture, (times, roof) = figure(9.2, 1.4 + 0.27 * len(found.work), ncols=2, width_ratios=(1.25, 1))
     rows = range(len(found.work))
@@ -19,13 +21,16 @@ def intensities(found: Pass, flops: float, bandwidth: float, title: str) -> Figu
     for row, work in zip(rows, found.work, strict=True):
         share = work.seconds / found.seconds
         times.barh(row, work.seconds * 1e3, color=colors[work.light.bound], height=0.66)
-        behind(times, work.seconds * 1e3, row, f"{share:.1%}")
+        likely = predicted[row] * work.layers * 1e3
+        times.plot([work.seconds * 1e3, likely], [row, row], color=INK, lw=0.8)
+        (mark,) = times.plot(likely, row, "|", color=INK, ms=9, ls="", label="predicted")
+        behind(times, likely, row, f"{share:.1%}")
     times.set_yticks(rows, [work.name for work in found.work])
     times.invert_yaxis()
     times.margins(x=0.14)
     times.set_xlabel("ms of all layers")
-    bounds = {colors[bound]: f"bound by {bound}" for bound in colors}
-    times.legend(handles=patches(bounds), loc="lower right", fontsize=SMALL)
+    bounds = {colors[bound]: f"at least, bound by {bound}" for bound in colors}
+    times.legend(handles=[*patches(bounds), mark], loc="lower right", fontsize=SMALL)
     times.set_title(title, loc="left")
     ridge = flops / bandwidth
     points = [work.flops / work.nbytes for work in found.gemms]

@@ -155,7 +155,9 @@ def llm(
         from tilewright.plots.language import intensities
 
         title = f"{found_model.name}, {phase.value} of {count} in {kind} on {found_chip.name}"
-        return intensities(whole, found_chip.flops(found_chip.rate(kind)), found_chip.gpu.memory_bandwidth, title)
+        likely = [each.seconds for each in (*predicted.gemms, predicted.attention)]
+        peak = found_chip.flops(found_chip.rate(kind))
+        return intensities(whole, likely, peak, found_chip.gpu.memory_bandwidth, title)
 
     output.show(record, show, draw)
 
