@@ -173,7 +173,7 @@ class Space:
 
     def _holds(self, tiling: Tiling) -> bool:
         """Whether a consumer with scales of columns also has registers for a row block that is held back."""
-        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 112
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 104
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
