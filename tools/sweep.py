@@ -38,7 +38,8 @@ from tilewright.planner.tuning.stand import GpuStand  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
 FIELDS = (
-    "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue"
+    "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue",
+    "ping_pong",
 )  # fmt: skip
 LAYOUTS = ("nt", "nn", "tn", "tt")
 BEST, RANDOM, RANKED = 12, 20, 240

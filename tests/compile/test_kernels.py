@@ -171,6 +171,16 @@ def test_sums_products_and_scales_of_blocks_fit_in_registers(epilogue, tile_m, t
     assert (compiled.spill_bytes, compiled.stack_bytes, compiled.warnings) == (0, 0, ())
 
 
+@pytest.mark.parametrize("overlap", [True, False])
+@pytest.mark.parametrize("epilogue", [SCALED, BY_TILE, BY_COLUMN], ids=["row", "1x128_128x128", "1x128_1x128"])
+def test_products_of_two_k_blocks_fit_in_registers(epilogue, overlap):
+    how = "tma" if overlap else "direct"
+    config = WgmmaConfig(128, 128, 2, tile_k=128, wait_depth=1, epilogue=how, overlap=overlap)
+    product = problem("nt", fp8_e4m3, bf16, k=272, **epilogue)
+    compiled = build(KERNELS["wgmma"].assemble(config, product, H200).source, H200.arch)
+    assert (compiled.spill_bytes, compiled.stack_bytes, compiled.warnings) == (0, 0, ())
+
+
 HALF = problem("nt", bf16, bf16)
 HALF_MN = problem("tn", bf16, bf16)
 HALF_ODD = problem("nt", bf16, bf16, alignment=2)
@@ -221,6 +231,7 @@ ILLEGAL = {
         (problem("nt", fp8_e4m3, bf16, k=272), WgmmaConfig(tile_n=64, tile_k=256, stages=2)),
         (problem("nt", fp8_e4m3, bf16, k=272, **BY_TILE), WgmmaConfig(tile_n=176, tile_k=128)),
         (problem("nt", fp8_e4m3, bf16, k=272, **BY_COLUMN), WgmmaConfig(256, 128, tile_k=128)),
+        (problem("nt", fp8_e4m3, bf16, k=272), WgmmaConfig(256, 64, tile_k=128, wait_depth=1)),
         (HALF, WgmmaConfig(split_k=0)),
         (HALF, WgmmaConfig(split_k=5, overlap=False)),
         (HALF, WgmmaConfig(split_k=2, cluster_m=2, overlap=False)),

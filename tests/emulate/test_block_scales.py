@@ -167,6 +167,8 @@ def test_halves_of_b_that_blocks_straddle_are_for_mma(random):
     [
         (WgmmaConfig(128, 152, 2, **DIRECT), "make tile_n 192, 160 or at most 144"),
         (WgmmaConfig(64, 64, 2, **DIRECT, swap_ab=True), "or to have scales that change along k: take swap_ab=False"),
+        (WgmmaConfig(256, 64, 2, **DIRECT, wait_depth=1), "of 64 rows in flight: take wait_depth=0, or tile_m 128"),
+        (WgmmaConfig(128, 136, 2, **DIRECT, wait_depth=1), "scales of blocks take some: take a smaller tile_n"),
         (WgmmaConfig(128, 64, 2, **DIRECT | {"tile_k": 256}), "promoted every 128 of k: make tile_k 128"),
         (WgmmaConfig(256, 144, 2, **DIRECT), "scales of blocks take some: take a smaller tile_n"),
     ],
@@ -193,6 +195,32 @@ def test_tiles_that_begin_anywhere_among_blocks(random, tile_n):
     backend = EmulatedBackend(FEW_SMS, checks=True)
     out = tw.matmul(a, b, recipe=TILE, **scales, out_dtype="fp32", config=config, backend=backend)
     np.testing.assert_array_equal(out, product(a, b, **scales, recipe=TILE))
+    assert not backend.device.reports
+
+
+BEHIND = DIRECT | {"wait_depth": 1}
+"""Products of a k-block are added while those of the next are multiplied."""
+
+
+@pytest.mark.parametrize("asynchrony", ["eager", "lazy"])
+@pytest.mark.parametrize("k", [48, 200, 384, 500, 640])
+@pytest.mark.parametrize("recipe", [None, TILE, COLUMN])
+def test_products_are_added_behind_the_next_ones(random, recipe, k, asynchrony):
+    m, n = 140, 200
+    a, b = operands(random, m, n, 640)
+    a, b = a[:, :k], b[:k]
+    backend = EmulatedBackend(FEW_SMS, checks=True, asynchrony=asynchrony)
+    configs = [WgmmaConfig(128, 128, 3, **BEHIND), WgmmaConfig(64, 64, 2, **BEHIND, ping_pong=True)]
+    if recipe is not None:
+        scales = scales_of(random, recipe, m, n, k)
+        exact, scales = product(a, b, **scales, recipe=recipe), scales | {"recipe": recipe}
+        configs.append(WgmmaConfig(128, 96, 2, **BEHIND | {"overlap": True}))
+    else:
+        exact, scales = a.astype(np.float64) @ b.astype(np.float64), {}
+    for config in configs:
+        out_dtype = "bf16" if config.overlap else "fp32"
+        out = tw.matmul(a, b, **scales, out_dtype=out_dtype, config=config, backend=backend)
+        np.testing.assert_array_equal(out, exact.astype(np.float32).astype(out.dtype))
     assert not backend.device.reports
 
 
@@ -244,12 +272,35 @@ FAULTS = {
 }
 """What each fault replaces, in which header of the main loop."""
 
+FAULTS_BEHIND = {
+    "no fence of the next products": (
+        "consumer",
+        "      wgmma_fence();\n      multiply(products[1 - buffer], 0, false);",
+        "      multiply(products[1 - buffer], 0, false);",
+    ),
+    "no wait for the older products": ("consumer", "wgmma_wait<!last>();", "if (last) wgmma_wait<0>();"),
+    "a slot that is released while it is read": (
+        "consumer",
+        "pipeline.release(slot);\n    promotion",
+        "pipeline.release(position.slot);\n    promotion",
+    ),
+    "products that are overwritten": ("consumer", "multiply(products[1 - buffer], 0", "multiply(products[buffer], 0"),
+    "sums that go on from the tile before": ("consumer", "sum = 0;", ";"),
+}
+"""The same with the next products under way."""
+
 
 @pytest.mark.planted_fault
-@pytest.mark.parametrize("fault", [None, *FAULTS])
-def test_faults_of_the_main_loop_are_found(random, fault, monkeypatch):
+@pytest.mark.parametrize(
+    ("way", "fault"),
+    [
+        *((DIRECT, fault) for fault in (None, *FAULTS)),
+        *((BEHIND, fault) for fault in (None, *FAULTS_BEHIND)),
+    ],
+)
+def test_faults_of_the_main_loop_are_found(random, way, fault, monkeypatch):
     if fault is not None:
-        name, right, wrong = FAULTS[fault]
+        name, right, wrong = (FAULTS | FAULTS_BEHIND)[fault]
         header = "kernels/wgmma.cuh" if name == "kernel" else f"mainloop/wgmma_{name}.cuh"
         text = package_headers()[header]
         assert text.count(right) == 1
@@ -258,7 +309,7 @@ def test_faults_of_the_main_loop_are_found(random, fault, monkeypatch):
     monkeypatch.setattr(planning, "build", compile)
     a, b = operands(random, 140, 200, 500)
     scales = scales_of(random, TILE, 140, 200, 500)
-    config = WgmmaConfig(128, 96, 2, **DIRECT)
+    config = WgmmaConfig(128, 96, 2, **way)
     found = False
     for asynchrony in ("eager", "lazy"):
         backend = EmulatedBackend(FEW_SMS, checks=True, asynchrony=asynchrony)

@@ -80,6 +80,11 @@ class WgmmaKernel(Kernel):
             "scaled_columns != 128 or not stacked or 256 % tile_n == 0",
             "each half of a tile's columns has one scale for 128 columns: make tile_n 16, 32, 64, 128 or 256",
         ),
+        (
+            "not promotes or wait_depth == 0 or row_blocks == 1",
+            "a consumer that promotes sums has products of two k-blocks of 64 rows in flight: take wait_depth=0, or "
+            "tile_m 128 or less, with ping_pong 64",
+        ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
         (
             "split_k >= 1 and split_k <= 4 and (split_k == 1 or cluster_m * cluster_n == 1)",

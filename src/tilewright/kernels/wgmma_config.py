@@ -27,9 +27,9 @@ class WgmmaConfig:
     tile rows. Or a cluster is `split_k` CTAs that make one tile, each the sum over a part of k.
 
     `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
-    during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight. `prefetch` k-blocks beyond
-    the ring are brought to L2 at the start if an operand is read once. `tile_k` is 64, 128, 192 or 256 for elements of
-    2 bytes, and 128 or 256 for those of 1.
+    during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight, also while CUDA cores add the
+    products of the one before. `prefetch` k-blocks beyond the ring are brought to L2 at the start if an operand is read
+    once. `tile_k` is 64, 128, 192 or 256 for elements of 2 bytes, and 128 or 256 for those of 1.
 
     With `ping_pong` two warpgroups take whole tiles of 64 or 128 rows by turns: one stores while the other multiplies.
 
@@ -62,14 +62,16 @@ class WgmmaConfig:
         return 2 if self.ping_pong else self.sharers
 
 
-def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int) -> int:
+def promoted_registers(row_blocks: int, tile_n: int, scaled_columns: int, wait_depth: int) -> int:
     """Registers of a thread beside its sums, if these are promoted: the products of a row block, and scales of blocks.
 
-    It has those of two rows of each row block, and of all of its columns if each has its own.
+    Scales are of two rows of each row block, and of all of its columns if each has its own. With a wait_depth of 1 it
+    has products of two k-blocks, and scales of columns as they are used.
     """
     scales = 2 * row_blocks + 4 if scaled_columns else 0
-    scales += tile_n // 4 if scaled_columns == 1 else 0
-    return tile_n // 2 + scales
+    if wait_depth:
+        return tile_n + scales + 8
+    return tile_n // 2 + scales + (tile_n // 4 if scaled_columns == 1 else 0)
 
 
 SCALED_ROWS = 512

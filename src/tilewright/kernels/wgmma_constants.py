@@ -120,7 +120,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     expression = features.epilogue.expression
     gated = expression is not None and expression.expression.gate is not None
     moves_registers = config.consumers > 1  # a single consumer has all that it can use
-    promoted = promoted_registers(row_blocks, config.tile_n, columns) if features.promotes else 0
+    promotes = features.promotes
+    promoted = promoted_registers(row_blocks, config.tile_n, columns, config.wait_depth) if promotes else 0
     if columns:  # whose addresses take some
         producer_registers, consumer_registers = (56, 152) if config.consumers == 3 else (56, 224)
     elif config.consumers == 3:
@@ -147,7 +148,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         input_bytes=nbytes,
         Sum=int32 if features.Input is int8 else fp32,
         n_step=16 if features.Input is int8 else 8,
-        promotes=features.promotes,
+        promotes=promotes,
         a_mn_major=features.a_mn_major,
         b_mn_major=features.b_mn_major,
         tma_epilogue=tma_epilogue,

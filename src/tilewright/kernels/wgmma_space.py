@@ -168,12 +168,12 @@ class Space:
         if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
             return False
         row_blocks = config.tile_m // (64 * config.sharers)
-        registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns)
+        registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns, config.wait_depth)
         return registers <= (96 if config.consumers == 3 else 208)
 
     def _holds(self, tiling: Tiling) -> bool:
         """Whether a consumer with scales of columns also has registers for a row block that is held back."""
-        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 112
+        return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 104
 
     def _stages(self, config: WgmmaConfig) -> int:
         """As many as fit; 0 if that is fewer than 2."""
@@ -231,7 +231,7 @@ class Space:
             group_m=group_m,
             epilogue="tma" if by_tma else "direct",
             overlap=overlap,
-            wait_depth=0 if overlap else 1,
+            wait_depth=0 if overlap or limits.promotion else 1,
             tile_k=tiling.tile_k,
             split_k=tiling.split_k,
             swap_ab=tiling.swap_ab,

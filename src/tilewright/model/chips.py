@@ -9,6 +9,7 @@ from tilewright.dtypes import FP8, bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import GPUS, MAX_SMEM_BYTES, REGISTERS, Hardware, SmLimits, named
 from tilewright.model.memory.banks import BANK_BYTES, BANKS
+from tilewright.rounding import natural, real
 
 SOURCES = {
     "data sheet": "NVIDIA's data sheet of the product; of H20 and H800 as resellers give it, of B200 that of HGX B200",
@@ -218,7 +219,8 @@ class Chip(NamedTuple):
 
     def flops(self, rate: Rate, clock: float | None = None) -> float:
         """Operations per second of the whole GPU at a rate, at its own clock or at another one in Hz."""
-        return 2 * rate.macs * self.gpu.sm_count * (clock or rate.clock)
+        hertz = rate.clock if clock is None else real("clock", clock, 1)
+        return 2 * rate.macs * self.gpu.sm_count * hertz
 
     def rate(self, operands: str, sums: str | None = None) -> Rate:
         """The fastest way to multiply elements of a type; fp8_e4m3 is fp8. An ArgumentValueError lists the types."""
@@ -242,7 +244,7 @@ class Chip(NamedTuple):
     def levels_at(self, clock: float) -> tuple[Memory, ...]:
         """The levels of memory at a clock (Hz) of SMs and L2, from the registers on."""
         gpu, known = self.gpu, self.latencies
-        each_clock = gpu.sm_count * clock
+        each_clock = gpu.sm_count * real("clock", clock, 1)
         smem = each_clock * SMEM_BYTES_PER_CLOCK
         l2 = min(self.l2_bytes_per_clock or inf, gpu.sm_count * L2_BYTES_PER_CLOCK) * clock
         read = gpu.macs("cuda_cores", fp32) * 3 * 4  # an FMA reads three registers
@@ -261,6 +263,7 @@ class Chip(NamedTuple):
         switched off in pairs. So this is over every way to spread the SMs over GPCs. Raises an ArgumentValueError if
         the chip has no clusters, or its GPCs are not published.
         """
+        natural("ctas", ctas, 1)
         if not self.gpcs or self.generation.largest_cluster == 1:
             raise ArgumentValueError(f"chip={self.name!r} has no clusters, or unknown GPCs: use one of Hopper")
         found = [each for gpcs in self.gpcs for each in _spread(self.gpu.sm_count // 2, gpcs, self.gpc_sms // 2, ctas)]

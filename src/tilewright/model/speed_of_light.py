@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.problem import Problem
-from tilewright.rounding import MOST_COUNTED, natural, real
+from tilewright.rounding import MOST_COUNTED, natural
 
 if TYPE_CHECKING:  # which only those need who ask about a GPU that planning does not know
     from tilewright.model.chips import AnyChip
@@ -60,8 +60,6 @@ def of_product(
 
     for name, extent in (("m", m), ("n", n), ("k", k)):
         natural(name, extent, 1, MOST_COUNTED)
-    if clock is not None:
-        real("clock", clock, 1)
     chip = chip_of(chip)
     rate, flops = chip.rate(operands), 2.0 * m * n * k
     size = BYTES[rate.operands]

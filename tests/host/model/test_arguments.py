@@ -11,9 +11,10 @@ import pytest
 import tilewright.model
 from tilewright.dtypes import bf16
 from tilewright.errors import TilewrightError
-from tilewright.model.chips import CHIPS
+from tilewright.model.chips import CHIPS, chip_of
 from tilewright.model.llm.architecture import named
 from tilewright.model.llm.products import attention, products
+from tilewright.model.memory.dram import dram_of
 from tilewright.model.memory.l1 import L1
 from tilewright.model.memory.swizzle import Swizzle
 from tilewright.model.precision.formats import FORMATS
@@ -199,6 +200,33 @@ def test_bad_arguments_are_refused_by_name_and_with_a_remedy(function, name, bad
     named_so = any(f"{each}=" in said for each in PARTS.get(name, (name, name.rstrip("s"))))
     assert named_so or f"={bad!r}" in said or (isinstance(bad, str) and repr(bad) in said), said
     assert ": " in said, said
+
+
+H200 = chip_of("H200")
+METHODS = [
+    (lambda: Swizzle(9), "Swizzle<9,4,3> is no swizzle: give 0 <= B <= S"),
+    (lambda: Swizzle(3).steps(-1), "offset=-1 must be an integer from 0 on"),
+    (lambda: L1(-5), "nbytes=-5 must be an integer from 0 on"),
+    (lambda: L1(1 << 15, sets=0), "sets=0 must be an integer from 1 on"),
+    (lambda: TileSizes(0, 1, 1, 2), "tile_m=0 must be an integer from 1 to 65,536"),
+    (lambda: TileSizes(512, 256, 64, 2), "tile_m=512 by 256 columns makes 131,072 sums"),
+    (lambda: TileSizes(128, 256, 999, 2), "tile_k=999 takes 767,232 bytes of SMEM"),
+    (lambda: H200.rate("fp99"), "dtype='fp99' is not multiplied by H200: use fp16, bf16"),
+    (lambda: H200.clusters(0), "ctas=0 must be an integer from 1 on"),
+    (lambda: chip_of("A100").clusters(2), "chip='A100' has no clusters"),
+    (lambda: H200.levels_at(-1), "clock=-1 must be a number from 1 on"),
+    (lambda: H200.flops(H200.rate("bf16"), 0), "clock=0 must be a number from 1 on"),
+    (lambda: dram_of("H200").strided_bandwidth(-1), "stride=-1 must be an integer from 0 on"),
+    (lambda: levels(4, 4, 4, Blocking(Block(0, 2), TILE)), "m=0 must be an integer from 1 on"),
+    (lambda: schedules(4, 4, 3, blocks=[(0, 1)]), "block=0 must be an integer from 1 on"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), METHODS, ids=[said for _, said in METHODS])
+def test_classes_and_methods_refuse_what_cannot_be(call, said):
+    with pytest.raises(TilewrightError) as caught:
+        call()
+    assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize("place", [place for place, call in CALLS.items() if "chip" in call])

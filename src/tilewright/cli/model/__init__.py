@@ -76,6 +76,8 @@ for topic, function in TOPICS.items():
 def model(context: typer.Context, as_json: Json = False) -> None:
     """Compute why a kernel takes the time that it takes: one topic at a time, without a GPU.
 
+    Each topic's --help has examples, and names the function that a Python program asks.
+
     \b
     Examples:
       tilewright model

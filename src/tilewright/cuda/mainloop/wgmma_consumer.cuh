@@ -69,6 +69,29 @@ class Consumer {
     promotion.release();
   }
 
+  // The products of a k-block, which are under way in one of two buffers. Those of the next one are
+  // under way while they are added (wait_depth 1), unless they are the `last`.
+  template <int buffer, bool last>
+  __device__ __forceinline__ void promote_behind(Sum (&sums)[values], Sum (&products)[2][values]) {
+    const int slot = position.slot;
+    if constexpr (!last) {
+      position.advance();
+      pipeline.wait_full(position);
+      wgmma_fence();
+      multiply(products[1 - buffer], 0, false);
+    }
+    wgmma_wait<!last>();
+    wgmma_results(products[buffer]);
+    if constexpr (!last) pipeline.release(slot);
+    promotion.read();
+#pragma unroll
+    for (int v = 0; v < values; ++v) {
+      sums[v] = promotion.template add<false>(sums[v], products[buffer][v], 0, v);
+    }
+    wgmma_results(sums);
+    promotion.release();
+  }
+
  public:
   Promotion<Config> promotion;
 
@@ -93,6 +116,29 @@ class Consumer {
   template <class During>
   __device__ __forceinline__ void multiply_tile(Accumulators& accumulators, int k_blocks,
                                                 During during_first) {
+    if constexpr (Config::promotes && Config::wait_depth == 1) {
+      static_assert(row_blocks == 1);
+      Sum products[2][values];
+      pipeline.wait_full(position);
+      wgmma_fence();
+      multiply(products[0], 0, false);
+      during_first();
+#pragma unroll
+      for (Sum& sum : accumulators[0]) sum = 0;
+      int left = k_blocks;  // ptxas follows what is under way where no branch decides it
+#pragma unroll 1
+      for (; left > 2; left -= 2) {
+        promote_behind<0, false>(accumulators[0], products);
+        promote_behind<1, false>(accumulators[0], products);
+      }
+      if (left == 2) {
+        promote_behind<0, false>(accumulators[0], products);
+        promote_behind<1, true>(accumulators[0], products);
+      } else {
+        promote_behind<0, true>(accumulators[0], products);
+      }
+      return;
+    }
     if constexpr (Config::promotes) {
       Sum products[values];
       promote<true>(accumulators, products, k_blocks == 1, during_first);

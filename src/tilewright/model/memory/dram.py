@@ -60,7 +60,7 @@ class Dram(NamedTuple):
         fetch: bytes that L2 fetches for each. All that is wanted of a piece comes from one open row, and then the next
         row is opened. Raises an ArgumentValueError for a stride below a sector, and for another fetch than FETCHES.
         """
-        if stride < SECTOR_BYTES:
+        if natural("stride", stride) < SECTOR_BYTES:
             raise ArgumentValueError(f"stride={stride} is less than a sector: give {SECTOR_BYTES} bytes or more")
         if fetch not in FETCHES:
             raise ArgumentValueError(f"fetch={fetch} is no limit of L2: use {', '.join(map(str, FETCHES))}")

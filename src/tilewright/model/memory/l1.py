@@ -15,14 +15,14 @@ replaced is not published: here it is the line's number modulo the sets, and the
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import Indices
 from tilewright.model.memory.coalescing import LINE_BYTES, coalescing
 from tilewright.model.memory.pattern import Expression, addresses_of
-from tilewright.rounding import ceil_div, natural
+from tilewright.rounding import ceil_div, natural, one_of
 
 TAGS_PER_CLOCK = 4
 SETS = 4
@@ -84,6 +84,8 @@ class L1:
 
     def __init__(self, nbytes: int, sets: int = SETS, replacement: Replacement = "lru") -> None:
         natural("sets", sets, 1)
+        natural("nbytes", nbytes)
+        one_of("replacement", replacement, get_args(Replacement))
         if nbytes < LINE_BYTES * sets or nbytes % (LINE_BYTES * sets):
             raise ArgumentValueError(
                 f"sets={sets} do not divide an L1 of {nbytes} bytes into whole lines of {LINE_BYTES}: use a divisor of "

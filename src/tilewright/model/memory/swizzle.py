@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.errors import ArgumentValueError
-from tilewright.rounding import natural
+from tilewright.rounding import integers, natural
 
 Offset = TypeVar("Offset", int, npt.NDArray[np.int64])
 
@@ -62,7 +62,13 @@ class Swizzle:
     shift: int = 3
 
     def __post_init__(self) -> None:
-        if min(self.bits, self.base, self.shift) < 0 or self.bits > self.shift or self.base + self.shift > 32:
+        whole = len(integers((self.bits, self.base, self.shift))) == 3
+        if (
+            not whole
+            or min(self.bits, self.base, self.shift) < 0
+            or self.bits > self.shift
+            or self.base + self.shift > 32
+        ):
             raise ArgumentValueError(
                 f"{self} is no swizzle: give 0 <= B <= S and M >= 0, such as 3,4,3 for 128 bytes, 2,4,3 for 64 and "
                 "1,4,3 for 32"
@@ -97,8 +103,7 @@ class Swizzle:
 
     def steps(self, offset: int) -> Steps:
         """How the place of one offset is computed. Raises an ArgumentValueError for a negative one."""
-        if offset < 0:
-            raise ArgumentValueError(f"offset={offset} is negative: give bytes from the start of the tile")
+        natural("offset", offset)
         masked = offset & self.source_mask
         return Steps(offset, self.bit_mask, self.source_mask, masked, masked >> self.shift, self(offset))
 

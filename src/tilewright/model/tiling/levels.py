@@ -28,6 +28,8 @@ class Block(NamedTuple):
 
 def fma_per_word(block: Block) -> float:
     """Multiply-adds for each element of A or B that is read; raises an ArgumentValueError for an extent below 1."""
+    if not isinstance(block, tuple) or len(block) != 2:
+        raise ArgumentValueError(f"block={block!r} is none: give a Block of rows and columns")
     m, n = (natural(name, extent, least=1) for name, extent in zip("mn", block, strict=True))
     return m * n / (m + n)
 
@@ -101,6 +103,10 @@ def levels(m: int, n: int, k: int, blocking: Blocking, nbytes: int = 2, out_nbyt
     """
     for name, value in (("m", m), ("n", n), ("k", k), ("nbytes", nbytes), ("out_nbytes", out_nbytes)):
         natural(name, value, least=1)
+    if not isinstance(blocking, Blocking):
+        raise ArgumentValueError(f"blocking={blocking!r} is none: give a Blocking of Blocks")
+    for part in filter(None, blocking):
+        fma_per_word(part)
     flops, out = 2 * m * n * k, m * n * out_nbytes
     cut = [
         ("GMEM", "the GPU", Block(m, n), out),

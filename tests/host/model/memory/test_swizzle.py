@@ -60,5 +60,5 @@ def test_impossible_swizzles_are_refused(wrong):
 def test_unknown_spans_and_offsets_are_refused():
     with pytest.raises(ArgumentValueError, match=r"span=96 is no swizzle of TMA: use 128, 64, 32 bytes"):
         swizzle_of(96)
-    with pytest.raises(ArgumentValueError, match=r"offset=-1 is negative"):
+    with pytest.raises(ArgumentValueError, match=r"offset=-1 must be an integer from 0 on"):
         SWIZZLES[128].steps(-1)
