@@ -17,7 +17,7 @@ from tilewright.planner.plan import Plan
 from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.planning import plan_of, range_plan_of
 from tilewright.planner.range_plan import RangePlan, check_rows
-from tilewright.planner.request import Request, operands_of
+from tilewright.planner.request import Options, Request, operands_of
 from tilewright.planner.scaling import Scaling
 
 
@@ -135,10 +135,9 @@ def matmul(
             return result
     if expression is not None:
         activation = None  # it is in it
-    made, is_kept = _planned(
-        Arrays.of(arrays, expression), alpha, None if c is None else beta, activation, expression, out_dtype, kernel,
-        config, batch_invariant, fast_accumulation, backend, stream,
-    )  # fmt: skip
+    options = Options(activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation)
+    call = Arrays.of(arrays, expression)
+    made, is_kept = _planned(call, alpha, None if c is None else beta, options, backend, stream)
     pointers = made.pointers
     if key is not None and is_kept:
         _plans.add(key, made)
@@ -234,10 +233,10 @@ def plan(
     scale, factor = scalars(c, alpha, beta)
     call = Arrays.of((a, b, c if factor != 0 else None, bias, out, *of_expression), expression)
     addend_scale = None if c is None else factor
-    options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
+    options = Options(activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation)
     if m is None and not tune:
-        return _planned(call, scale, addend_scale, *options, backend, stream)[0]
-    request = _request(call, scale, addend_scale, *options, backend, stream)
+        return _planned(call, scale, addend_scale, options, backend, stream)[0]
+    request = _request(call, scale, addend_scale, options, backend, stream)
     if m is not None:
         rows = check_rows(m, request.operands, kernel=kernel, config=config, tune=tune)
 
@@ -247,7 +246,7 @@ def plan(
             return Arrays.of(arrays, expression)
 
         def request_of(call: Arrays, stream: Any) -> Request:
-            return _request(call, scale, addend_scale, *options, request.backend, stream)
+            return _request(call, scale, addend_scale, options, request.backend, stream)
 
         return range_plan_of(request, rows, call_of, request_of)
     from tilewright.planner.tuning import ensure_tuned  # the driver is not needed otherwise
@@ -257,31 +256,19 @@ def plan(
 
 
 def _planned(
-    call: Arrays,
-    alpha: float,
-    beta: float | None,
-    activation: str | None,
-    expression: Expression | None,
-    out_dtype: Any,
-    kernel: str,
-    config: Any,
-    batch_invariant: bool,
-    fast_accumulation: bool,
-    backend: str | Backend,
-    stream: Any,
+    call: Arrays, alpha: float, beta: float | None, options: Options, backend: str | Backend, stream: Any
 ) -> tuple[Plan, bool]:
     """The Plan of a call, by its family if that is known, and whether to keep it; beta is None without c.
 
     A number of rows that a family meets for the first time may be one of many that never come again.
     """
-    options = activation, expression, out_dtype, kernel, config, batch_invariant, fast_accumulation
-    member = Member.of(call, (alpha != 0, *options, backend))
+    member = Member.of(call, (alpha != 0, options, backend))
     family = member and _families.find(member)
     if member and family:
         made = family.plan(member, alpha=alpha, beta=beta, stream=stream)
         if made is not None:
             return made, family.has_met(member.rows)
-    request = _request(call, alpha, beta, *options, backend, stream)
+    request = _request(call, alpha, beta, options, backend, stream)
     planned = plan_of(request)
     if member:
         _families.add(member, request, planned)
@@ -311,26 +298,12 @@ def _not_bool(argument: str, value: object) -> ArgumentTypeError:
 
 
 def _request(
-    call: Arrays,
-    alpha: float,
-    beta: float | None,
-    activation: str | None,
-    expression: Expression | None,
-    out_dtype: Any,
-    kernel: str,
-    config: Any,
-    batch_invariant: bool,
-    fast_accumulation: bool,
-    backend: str | Backend,
-    stream: Any,
+    call: Arrays, alpha: float, beta: float | None, options: Options, backend: str | Backend, stream: Any
 ) -> Request:
-    operands = operands_of(call, out_dtype, expression)
+    operands = operands_of(call, options.out_dtype, options.expression)
     chosen = backend_for(backend, operands["a"].device)
-    check_names(kernel, config)
-    return Request.of(
-        call, operands, chosen, activation=activation, expression=expression, kernel=kernel, config=config,
-        stream=stream, alpha=alpha, beta=beta, batch_invariant=batch_invariant, fast_accumulation=fast_accumulation,
-    )  # fmt: skip
+    check_names(options.kernel, options.config)
+    return Request.of(call, operands, chosen, options, stream=stream, alpha=alpha, beta=beta)
 
 
 def backend_for(wanted: "str | Backend", device: int, argument: str = "a") -> Backend:

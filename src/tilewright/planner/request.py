@@ -42,6 +42,18 @@ def with_result(
     return operands
 
 
+class Options(NamedTuple):
+    """What of a call of `plan` is neither an array nor a number; beside an expression, activation is None."""
+
+    activation: str | None
+    expression: Expression | None
+    out_dtype: Any
+    kernel: str
+    config: Any
+    batch_invariant: bool
+    fast_accumulation: bool
+
+
 class Request(NamedTuple):
     """A product of arrays on a backend. `alpha` and `beta` are the call's; beta is None without c.
 
@@ -64,25 +76,20 @@ class Request(NamedTuple):
         call: Arrays,
         operands: dict[str, Operand],
         backend: Backend,
+        options: Options,
         *,
-        activation: str | None,
-        expression: Expression | None,
-        kernel: str,
-        config: Any,
         stream: Any,
         alpha: float,
         beta: float | None,
-        batch_invariant: bool,
-        fast_accumulation: bool = False,
     ) -> "Request":
         """Bind the operands; raises what `bind` raises, and a TypeError or ValueError for a bad stream."""
         binding = bound(
-            operands, activation=activation, expression=expression, alpha=alpha, batch_invariant=batch_invariant,
-            fast_accumulation=fast_accumulation,
+            operands, activation=options.activation, expression=options.expression, alpha=alpha,
+            batch_invariant=options.batch_invariant, fast_accumulation=options.fast_accumulation,
         )  # fmt: skip
         if stream is not None:
             stream_handle(stream, backend)
-        return cls(call, operands, binding, backend, kernel, config, stream, alpha, beta)
+        return cls(call, operands, binding, backend, options.kernel, options.config, stream, alpha, beta)
 
     @property
     def problem(self) -> Problem:
