@@ -239,3 +239,8 @@ def recognize(device_name: str) -> Hardware | None:
     words = set(re.split(r"[\W_]+", device_name))
     entries = (gpu for gpu in GPUS.values() if gpu.name.split("-")[0] in words)
     return max(entries, key=lambda gpu: len(words.intersection(gpu.name.split("-"))), default=None)
+
+
+def with_article(name: str) -> str:
+    """A GPU's name as a sentence has it: `an H200`, `a B200`."""
+    return f"{'an' if name[:1] in 'AEFHILMNORSX' else 'a'} {name}"  # those whose names begin with a vowel

@@ -162,6 +162,24 @@ def test_halves_of_b_that_blocks_straddle_are_for_mma(random):
         np.testing.assert_array_equal(out, x + y)
 
 
+def test_tiles_that_only_fill_a_cluster_read_scales_that_exist(random):
+    m, n, k = 140, 256, 208
+    a, b = operands(random, m, n, k)
+    scales = scales_of(random, TILE, m, n, k)
+    exact = product(a, b, **scales, recipe=TILE)
+    config = WgmmaConfig(128, 128, 2, cluster_n=4, **DIRECT)
+    gate = {"gate": "stacked", "epilogue": "x + y"}
+    out = tw.matmul(a, b, recipe=TILE, **scales, **gate, out_dtype="fp32", config=config, backend="emulator")
+    np.testing.assert_array_equal(out, exact[:, :128] + exact[:, 128:])
+
+
+def test_pairs_of_a_gate_are_not_summed_by_a_cluster(random):
+    a, b = operands(random)
+    gate = {"gate": "interleaved", "epilogue": "x + y"}
+    with pytest.raises(ConfigError, match=r"exchange sums, and no pairs of a gate: take split_k=1"):
+        tw.plan(a, b, **gate, config=WgmmaConfig(128, 32, 3, **DIRECT, split_k=2), backend="emulator")
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -111,6 +111,7 @@ class GpuExecutable:
 
     def _take(self, pointers: list[int]) -> None:
         """Put the arguments in place."""
+        self._pointers = []  # until they are, since any of it may raise
         kernel, words = self.kernel, self.kernel.words
         maps = self._maps_at(pointers) if self._specs else ()
         if kernel.holder is not self:

@@ -11,6 +11,7 @@ from tilewright.cli.options import FactorName, Json, RecipeName
 from tilewright.cli.output import console, print_json, print_table
 from tilewright.dtypes import parse
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import with_article
 
 if TYPE_CHECKING:
     from tilewright.checking.support import Support
@@ -103,7 +104,7 @@ def _show(rows: "list[Support]", verified: dict[str, Any] | None) -> None:
     table = Table()
     for heading in ("kernel", "a and b", "scales", "layouts", "architectures", "verified"):
         table.add_column(heading)
-    place = "" if verified is None else f" on an {verified['gpu']}"
+    place = "" if verified is None else f" on {with_article(verified['gpu'])}"
     for row in rows:
         table.add_row(
             row.kernel, row.types_text, ", ".join(row.scales), " ".join(row.layouts), ", ".join(row.architectures),

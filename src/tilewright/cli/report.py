@@ -9,6 +9,7 @@ from tilewright.cli.command import command
 from tilewright.cli.options import DTypeName, Json, OwnLayoutOption, parse_shape, require_writable
 from tilewright.cli.output import print_json, progress
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import with_article
 
 if TYPE_CHECKING:
     from tilewright.explaining.explanation import Explanation
@@ -80,7 +81,9 @@ def report(
     if as_json:
         print_json({"output": str(output), "bytes": len(text.encode()), **explanation.as_dict()})
     else:
-        typer.echo(f"written to {output}: {explanation.problem} by {explanation.kernel} on an {explanation.gpu}")
+        typer.echo(
+            f"written to {output}: {explanation.problem} by {explanation.kernel} on {with_article(explanation.gpu)}"
+        )
 
 
 def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str | None) -> "Explanation":

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import Any
 
+from tilewright.hardware import with_article
 from tilewright.rounding import three_digits
 
 WIDTH, LABEL = 100, 11
@@ -16,7 +17,7 @@ FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch
 def text(record: Mapping[str, Any]) -> str:
     """The screen: at most 45 lines."""
     place = "" if record["present"] else ", which is not here"
-    lines = [f"{record['product']} on an {record['gpu']}{place}", ""]
+    lines = [f"{record['product']} on {with_article(record['gpu'])}{place}", ""]
     lines += _labelled("plan", [f"{record['kernel']}: {_config(record['config'])}"])
     lines += _labelled("because", record["decision"])
     lines += _labelled("time", _time(record))

@@ -94,6 +94,10 @@ class WgmmaKernel(Kernel):
             "tile_n % (8 * split_k) == 0",
             "each CTA that splits k stores its columns by eights: make tile_n a multiple of 8 * split_k",
         ),
+        (
+            "split_k == 1 or out_columns * split_k == tile_n",
+            "CTAs that split k exchange sums, and no pairs of a gate: take split_k=1",
+        ),
         ("stages >= 2", "loading and multiplying take a slot each"),
         ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "clusters of 1, 2 or 4 along m were measured to pay"),
         ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "clusters of 1, 2 or 4 along n were measured to pay"),

@@ -174,6 +174,11 @@ def fields(**changes):
         ({"hidden_size": -1}, "hidden_size=-1 must be an integer from 1"),
         ({"hidden_size": True}, "hidden_size=True must be an integer"),
         ({"num_hidden_layers": 1e3}, "num_hidden_layers=1000.0 must be an integer"),
+        (
+            {"kv_lora_rank": "left out", "hidden_size": 100, "num_attention_heads": 7, "num_key_value_heads": 7},
+            "hidden_size=100 is no multiple of num_attention_heads=7: give head_dim, too",
+        ),
+        ({"num_attention_heads": 8, "num_key_value_heads": 3}, "=8 is no multiple of num_key_value_heads=3: give one"),
         ({"num_experts_per_tok": 300}, "num_experts_per_tok=300 is more than 256 experts"),
     ],
 )

@@ -12,6 +12,7 @@ from tilewright.cli.options import ActivationName, ActivationOption, Jobs, Json,
 from tilewright.cli.output import console, print_json, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.hardware import with_article
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
@@ -51,7 +52,7 @@ def compile(
 ) -> None:
     """Compile every kernel that the planner chooses for these products, into the cache; no GPU is needed.
 
-    Afterwards no first call compiles for packed and aligned operands of these shapes. Share the cache through
+    Afterwards no first call on that GPU compiles for packed and aligned operands of these shapes. Share the cache by
     TILEWRIGHT_CACHE_PATH, or build it into a container. The exit code is 1 if a kernel does not compile.
 
     \b
@@ -88,7 +89,7 @@ def compile(
     else:
         one = len(products) == 1
         console().print(
-            f"{len(products):,} product{'' if one else 's'} on an {hardware.name} take{'s' * one} "
+            f"{len(products):,} product{'' if one else 's'} on {with_article(hardware.name)} take{'s' * one} "
             f"{len(units)} kernel{'s' * (len(units) != 1)}: {ahead.compiled} compiled, "
             f"{len(ahead.kernels) - ahead.compiled} were there, {len(ahead.failures)} failed; {record['seconds']:.1f} s"
         )

@@ -64,6 +64,7 @@ def l1(
     cache = L1(
         array - gpu.limits.offered(smem, "--smem"), natural("--sets", sets, 1, array // LINE_BYTES), replacement.value
     )
+    natural("--warps", warps, 1, gpu.limits.warps)
     flows = flow_of(cache, addresses, width, steps, warps)
     found = total(flows)
     title = (

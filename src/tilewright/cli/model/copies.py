@@ -29,6 +29,8 @@ def tensor_map(
       tilewright model tensor-map 1000 3000 2000 --operand b --layout nn --values
       tilewright model tensor-map 4096 4096 4096 --kernel wgmma_stmatrix --operand out --json
     """
+    if operand not in ("a", "b", "out"):
+        raise ArgumentValueError(f"--operand={operand!r} has no tensor map in any kernel: give a, b or out")
     cut = options.of(m, n, k)
     launch = cut.kernel.assemble(cut.config, cut.problem, cut.chip.gpu)
     roles = {"a": "b", "b": "a"} if launch.exchanged else {}

@@ -61,7 +61,7 @@ def speed_of_light(
     """
     from tilewright.hardware import H200
     from tilewright.model.chips import chip_of
-    from tilewright.model.power import BY_DATA, MEASURED, allowed
+    from tilewright.model.power import BY_DATA, LIMITS, MEASURED, allowed
     from tilewright.model.speed_of_light import of_product
 
     known, shape = chip_of(chip), shape_of(m, n, k)
@@ -109,7 +109,8 @@ def speed_of_light(
         content["product"] = {
             "m": shape[0], "n": shape[1], "k": shape[2], "dtype": kind, "flops": flops, "bound": light.bound,
             "compute_us": light.compute_seconds * 1e6, "memory_us": light.memory_seconds * 1e6,
-            "power_us": light.power_seconds * 1e6 if watts else None, "us": light.seconds * 1e6,
+            "power_us": light.power_seconds * 1e6 if watts else None,
+            "joules_measured_at_watts": LIMITS[1] if watts else None, "us": light.seconds * 1e6,
             "tflops": flops / light.seconds / 1e12,
         }  # fmt: skip
 
@@ -124,6 +125,10 @@ def speed_of_light(
                 "TFLOP/s": number(found['tflops']),
             }  # fmt: skip
             table(f"{found['m']} x {found['n']} x {found['k']} in {kind} on {known.name}", rows)
+            if watts is not None and watts != LIMITS[1]:
+                console().print(
+                    f"joules were measured at {LIMITS[1]} W: those at {watts:g} W are derived, a first guess"
+                )
             return
         if watts is not None:
             _show_limit(watts, at_limit)

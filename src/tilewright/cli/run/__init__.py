@@ -34,6 +34,7 @@ from tilewright.cli.options import (
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
 from tilewright.cli.products import require_elements
 from tilewright.errors import ArgumentValueError
+from tilewright.hardware import with_article
 from tilewright.rounding import three_digits
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     outcome.record.update({"predicted_time_us": us, "predicted_tflops": tflops})
     useful = f"{prediction.quantization:.1%}" if prediction.quantization >= 0.001 else "less than 0.1%"
     outcome.facts["predicted"] = (
-        f"{us:.1f} us on an {hardware.name} for {product}{_rate(tflops)}, once its clocks have settled"
+        f"{us:.1f} us on {with_article(hardware.name)} for {product}{_rate(tflops)}, once its clocks have settled"
     )
     share = f" ({useful} of their arithmetic useful)" if problem.flops else ""
     outcome.facts["because"] = f"tiles {prediction.tile_count:,}, waves {prediction.waves:,}{share}"
@@ -299,7 +300,11 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "reason": reason,
     }
     hardware = planned.backend.hardware.name
-    place = f"on {hardware}" if planned.backend.name == "gpu" else f"in the emulator, which stands for an {hardware}"
+    place = (
+        f"on {hardware}"
+        if planned.backend.name == "gpu"
+        else f"in the emulator, which stands for {with_article(hardware)}"
+    )
     facts = {"product": f"{product}, {place}"}
     if planned.kernel is None:
         return Outcome(record, facts | {"kernel": "none", "why": reason})

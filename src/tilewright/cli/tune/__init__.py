@@ -13,6 +13,7 @@ from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, requi
 from tilewright.cli.output import console, print_json, print_table, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError, message_of
+from tilewright.hardware import with_article
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
@@ -209,9 +210,9 @@ def _list(entries: "list[Entry]", gpu: str) -> None:
     from rich.table import Table
 
     if not entries:
-        console().print(f"nothing was tuned for an {gpu}: `tilewright tune SUITE` does it")
+        console().print(f"nothing was tuned for {with_article(gpu)}: `tilewright tune SUITE` does it")
         return
-    table = Table(title=f"Tuned for an {gpu}", title_justify="left")
+    table = Table(title=f"Tuned for {with_article(gpu)}", title_justify="left")
     for heading in ("m", "n", "k", "layout", "dtype", "epilogue", "us", "Config", "measured"):
         table.add_column(heading, justify="right" if heading in "mnkus" else "left")
     for entry in entries:

@@ -35,7 +35,7 @@ class ColumnScales {
   static __device__ __forceinline__ int index_of(const GemmParameters& parameters, int column,
                                                  int i) {
     const int last = (parameters.n - 1) / columns;
-    if constexpr (stacked) return (column / 2 + i * (parameters.n / 2)) / columns;
+    if constexpr (stacked) return minimum((column / 2 + i * (parameters.n / 2)) / columns, last);
     return minimum(column / columns + i, last);
   }
 

@@ -11,6 +11,7 @@ from tilewright.explaining.explanation import Explanation
 from tilewright.explaining.report import sections
 from tilewright.explaining.report.pictures import Shown, pictures, swizzles
 from tilewright.explaining.screen import rival_of, us
+from tilewright.hardware import with_article
 
 CONTENTS = {
     "plan": "Plan and time", "roofline": "Roofline", "waves": "Waves", "tile": "Tile", "swizzle": "Swizzle",
@@ -51,7 +52,7 @@ def page(explanation: Explanation, records: Sequence[Path], version: str) -> str
     )
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text["page.html"])
     rendered: str = template.render(
-        title=f"{explanation.problem} on an {explanation.gpu}",
+        title=f"{explanation.problem} on {with_article(explanation.gpu)}",
         subtitle=f"{explanation.reason}.{place}",
         contents=list(contents.items()),
         style=Markup(text["style.css"]),

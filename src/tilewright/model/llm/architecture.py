@@ -116,6 +116,15 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
             fields.number("v_head_dim"),
         )
     hidden, width = fields.number("hidden_size"), fields.number("intermediate_size")
+    key_value_heads = fields.number("num_key_value_heads", default=heads)
+    if heads % key_value_heads:
+        raise ArgumentValueError(
+            f"{name}: num_attention_heads={heads} is no multiple of num_key_value_heads={key_value_heads}: give one"
+        )
+    if not head and hidden % heads:
+        raise ArgumentValueError(
+            f"{name}: hidden_size={hidden} is no multiple of num_attention_heads={heads}: give head_dim, too"
+        )
     experts, dense_layers = None, layers
     if count := fields.number("n_routed_experts", "num_local_experts", "num_experts", default=0):
         per_token = fields.number("num_experts_per_tok", "experts_per_token")
@@ -132,7 +141,7 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
         dense_layers=dense_layers,
         expert_layers=layers - dense_layers,
         heads=heads,
-        key_value_heads=fields.number("num_key_value_heads", default=heads),
+        key_value_heads=key_value_heads,
         head=head or hidden // heads,
         tied=bool(fields.values.get("tie_word_embeddings", False)),
         latents=latents,

@@ -28,6 +28,8 @@ TAGS_PER_CLOCK = 4
 SETS = 4
 _SECTORS = LINE_BYTES // SECTOR_BYTES
 
+SM_WARPS = 64
+"""The most that an SM of any chip holds."""
 MOST_LOADS = 1 << 16
 """Of a loop that is followed: more take too long."""
 
@@ -129,7 +131,7 @@ def flow_of(l1: L1, expression: str, width: int, steps: int, warps: int) -> list
     `coalescing` refuse, and for numbers below 1.
     """
     natural("steps", steps, 1)
-    natural("warps", warps, 1)
+    natural("warps", warps, 1, SM_WARPS)
     if steps * warps > MOST_LOADS:
         raise ArgumentValueError(
             f"{steps:,} steps of {warps:,} warps are too many loads to follow: give {MOST_LOADS:,} at most"

@@ -9,6 +9,8 @@ from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 FMA_LATENCY = 4
 """Clocks until a dependent instruction can use the result of a multiply-add, since Volta (Jia and others, arXiv
 1804.06826)."""
+SCHEDULER_WARPS = 16
+"""The most that a scheduler has: a quarter of an SM's 64."""
 SWITCH_CLOCKS = 1
 """Clocks in which a scheduler issues nothing when it goes on with another warp, which it does when its warp has to wait
 for the next operation's operands. An H200 shows it (results/fma_clocks_h200.json): four warps of one chain take 2
@@ -19,11 +21,12 @@ def chain_clocks(length: int, chains: int = 1, latency: int = FMA_LATENCY, inter
     """Clocks until the last result of independent chains of so many operations, each of which needs the one before.
 
     Each of the scheduler's warps has so many chains. The scheduler issues an operation each `interval` clocks, one of
-    each chain in turn, warp after warp. Raises an ArgumentValueError for a number below 1.
+    each chain in turn, warp after warp. Raises an ArgumentValueError for a number below 1,
+    and for more warps than a scheduler has.
     """
     given = {"length": length, "chains": chains, "latency": latency, "interval": interval, "warps": warps}
     for name, value in given.items():
-        natural(name, value, 1, MOST_COUNTED)
+        natural(name, value, 1, SCHEDULER_WARPS if name == "warps" else MOST_COUNTED)
     visit = chains * interval
     if warps > 1 and visit < latency:
         visit = max(visit, chains + SWITCH_CLOCKS)
