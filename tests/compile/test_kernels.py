@@ -236,6 +236,7 @@ ILLEGAL = {
         (HALF, WgmmaConfig(split_k=5, overlap=False)),
         (HALF, WgmmaConfig(split_k=2, cluster_m=2, overlap=False)),
         (HALF, WgmmaConfig(tile_n=24, split_k=2, epilogue="direct", overlap=False)),
+        (STACKED, WgmmaConfig(tile_n=64, split_k=2, epilogue="direct", overlap=False)),
         (HALF, WgmmaConfig(stages=1)),
         (HALF, WgmmaConfig(cluster_m=3)),
         (HALF, WgmmaConfig(cluster_n=3)),
