@@ -97,7 +97,8 @@ def unrecorded(exitstatus):
 def write_record(path, terminalreporter, config):
     from cuda.bindings import driver
 
-    from tilewright.backends.gpu import backend, checked
+    from tilewright.backends.driver_calls import checked
+    from tilewright.backends.gpu import backend
     from tilewright.jit.compile import nvrtc_version
 
     version = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")

@@ -30,7 +30,8 @@ from cuda.bindings import driver
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
+from tilewright.backends.driver_calls import checked  # noqa: E402
+from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.dtypes import DType, by_name  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.kernels.quantize import Quantization, QuantizeConfig, config_of, tiles_in  # noqa: E402

@@ -32,7 +32,8 @@ sys.path.insert(0, str(ROOT / "src"))
 from calibrate import Shape, posed  # noqa: E402
 from sweep import ROUNDS, text_of, timed  # noqa: E402
 
-from tilewright.backends.gpu import GpuBackend, backend, checked  # noqa: E402
+from tilewright.backends.driver_calls import checked  # noqa: E402
+from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.backends.protocol import Executable  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.jit.compile import CompiledKernel  # noqa: E402

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilewright.api import matmul as matmul
     from tilewright.api import plan as plan
     from tilewright.api.quantization import quantize as quantize
-    from tilewright.backends.gpu import CudaError as CudaError
+    from tilewright.backends.driver_calls import CudaError as CudaError
     from tilewright.checking.call import check as check
     from tilewright.checking.host_memory import TensorMap as TensorMap
     from tilewright.checking.result import CheckResult as CheckResult
@@ -65,7 +65,7 @@ _HOMES = {
     "ConfigError": "kernels.kernel",
     "CompilationError": "jit.compile",
     "CompilerMissing": "jit.compile",
-    "CudaError": "backends.gpu",
+    "CudaError": "backends.driver_calls",
 }
 
 __all__ = [

@@ -13,7 +13,7 @@ from tilewright.model.occupancy import occupancy
 def test_ctas_per_sm_are_those_that_the_driver_finds(gpu, name):
     from cuda.bindings import driver
 
-    from tilewright.backends.gpu import checked
+    from tilewright.backends.driver_calls import checked
 
     kernel = EVERY_KERNEL[name]
     try:

@@ -11,7 +11,8 @@ from cuda.bindings import driver
 
 import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend, Shared
-from tilewright.backends.gpu import CudaError, GpuBackend
+from tilewright.backends.driver_calls import CudaError
+from tilewright.backends.gpu import GpuBackend
 from tilewright.planner import planning
 
 

@@ -100,7 +100,7 @@ def _current_context():
     """The driver, and GPU 0's primary context current in this thread."""
     from cuda.bindings import driver
 
-    from tilewright.backends.gpu import checked
+    from tilewright.backends.driver_calls import checked
 
     checked(driver.cuInit(0), "cuInit")
     device = checked(driver.cuDeviceGet(0), "cuDeviceGet")

@@ -9,16 +9,14 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from tilewright.backends.driver_calls import SUCCESS, Context, CudaError, checked
-from tilewright.backends.gpu_launch import GpuExecutable, GpuKernel, launch_config
+from tilewright.backends.driver_calls import SUCCESS, Context, checked
+from tilewright.backends.gpu_launch import GpuExecutable, GpuKernel
 from tilewright.backends.protocol import mirrored
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import HOPPER, Hardware, rates_of, recognize
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.parameters import Arguments, LaunchShape
 from tilewright.operand import HOST, Operand
-
-__all__ = ["CudaError", "GpuBackend", "GpuExecutable", "backend", "checked", "device_count", "launch_config"]
 
 
 def device_count() -> int:

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from tilewright.api import plan
-from tilewright.backends.gpu import GpuBackend, GpuExecutable, backend
+from tilewright.backends.gpu import GpuBackend, backend
+from tilewright.backends.gpu_launch import GpuExecutable
 from tilewright.bench.contender import Absent, Contender, Prepared
 from tilewright.bench.inputs import Inputs, Launch
 from tilewright.bench.peers import Cublas, CublasLt, Quack, Triton

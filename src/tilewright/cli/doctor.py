@@ -159,7 +159,7 @@ def _gpus() -> Iterator[Finding]:
 def _driver() -> Finding:
     from cuda.bindings import driver
 
-    from tilewright.backends.gpu import checked
+    from tilewright.backends.driver_calls import checked
     from tilewright.jit.compile import INSTALL, nvrtc_version
 
     number = checked(driver.cuDriverGetVersion(), "cuDriverGetVersion")

@@ -76,7 +76,8 @@ def _about():
     from cuda.bindings import driver
 
     from tilewright import api
-    from tilewright.backends.gpu import backend, checked
+    from tilewright.backends.driver_calls import checked
+    from tilewright.backends.gpu import backend
 
     if not api.gpu_count():
         return {"gpu": None}

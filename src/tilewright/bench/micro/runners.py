@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
-from tilewright.backends.gpu import backend, checked, launch_config
+from tilewright.backends.driver_calls import checked
+from tilewright.backends.gpu import backend
+from tilewright.backends.gpu_launch import launch_config
 from tilewright.errors import TilewrightError
 from tilewright.hardware import H200, Hardware
 from tilewright.jit.compile import CompiledKernel

@@ -65,7 +65,8 @@ class GpuCopy:
     def __init__(self, array: Array):
         from cuda.bindings import driver
 
-        from tilewright.backends.gpu import backend, checked
+        from tilewright.backends.driver_calls import checked
+        from tilewright.backends.gpu import backend
 
         self.dtype, self.shape, self._strides = array.dtype, array.shape, array.strides
         self._gpu, self._nbytes = backend(self.device.id), array.nbytes
@@ -89,7 +90,7 @@ class GpuCopy:
         """The elements, in a new row-major array, once the GPU has finished."""
         from cuda.bindings import driver
 
-        from tilewright.backends.gpu import checked
+        from tilewright.backends.driver_calls import checked
 
         stored = np.empty(self.shape, self.dtype)
         with self._gpu.current():

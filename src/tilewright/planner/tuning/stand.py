@@ -10,7 +10,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from cuda.bindings import driver
 
-from tilewright.backends.gpu import GpuBackend, checked
+from tilewright.backends.driver_calls import checked
+from tilewright.backends.gpu import GpuBackend
 from tilewright.backends.protocol import Backend, Executable, Memory
 from tilewright.errors import ArgumentValueError
 from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
