@@ -244,7 +244,7 @@ class Family:
         most, like = self._launches.get(key, (0, None))
         if like is None or copied:
             like = launch = kernel.assemble(config, problem, hardware, like)
-        if not copied:
+        if not copied:  # the first one too, so that what is kept has the parameters that others copy
             launch = kernel.resized(config, rows, hardware, like)
         if rows > most:
             if len(self._launches) >= MOST_CHOICES:
