@@ -1,5 +1,6 @@
 """Whether the emulator reports a mutant: it runs on a small product, under every order of asynchronous completion."""
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -11,6 +12,8 @@ import numpy as np
 
 import tilewright as tw
 from support import mutants
+from support.cases import over_blocks
+from support.quantization import assert_quantized
 from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
@@ -27,6 +30,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.rounding import ceil_div
 
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""
@@ -46,6 +50,9 @@ class Subject:
 
     A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop
     meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets B transposed.
+
+    recipe: that of the scales, if they are of blocks. Where products are added behind the next ones, two at a time, the
+    second product has six k-blocks and the first an odd number.
     """
 
     name: str
@@ -54,6 +61,7 @@ class Subject:
     dtype: str
     shape: tuple[int, int, int]
     out_dtype: str | None = None
+    recipe: str | None = None
 
     @property
     def shapes(self):
@@ -64,7 +72,10 @@ class Subject:
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each; those of `gemv` need none
-        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + 8 + k % 8)
+        aligned = 16 if self.recipe else 8
+        if self.recipe and self.config.wait_depth:
+            others += 5
+        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + aligned + k % aligned)
 
     @property
     def rung(self):
@@ -77,6 +88,13 @@ class Subject:
         return self.rung.layout if self.rung else "nt"
 
     @property
+    def described(self):
+        """The larger product, in words."""
+        m, n, k = self.shape
+        scales = f", scales {self.recipe}" if self.recipe else ""
+        return f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}{scales}"
+
+    @property
     def plain(self):
         """Its translation unit, run as it is."""
         return _plain(self)
@@ -87,9 +105,53 @@ class Subject:
         problem = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).problem
         return EVERY_KERNEL[self.kernel].assemble(self.config, problem, TWO_SMS).source
 
+    def compiled(self) -> str:
+        """The PTX of its translation unit, made anew."""
+        ptx: str = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+        return ptx
+
+    def is_right_on(self, backend, shape):
+        """Whether a product has the bits that it must have."""
+        expected = _product(self, shape)
+        out = np.full_like(expected, np.nan)
+        _planned(self, shape, backend, out)(*_operands(self, shape), **_scales(self, shape), out=out)
+        return out.tobytes() == expected.tobytes()
+
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
         return _mutants(self)
+
+
+@dataclass(frozen=True)
+class Quantizing(Subject):
+    """Kernel `quantize` in place of a product: x and x.T get codes and scales, in one launch. shape: (m, 1, k)."""
+
+    @property
+    def shapes(self):
+        """What a mutant has to get right."""
+        return (self.shape,)
+
+    @property
+    def described(self):
+        """The quantization, in words."""
+        m, _, k = self.shape
+        return f"{m}x{k} {self.dtype} -> {self.out_dtype}, scales {self.recipe}"
+
+    def compiled(self):
+        """The PTX of its translation unit, made anew."""
+        backend = _Substituting(None)
+        self.is_right_on(backend, self.shape)
+        return backend.ptx
+
+    def is_right_on(self, backend, shape):
+        """Whether codes and scales have the bits that they must have."""
+        x, _ = _operands(self, shape)
+        result = tw.quantize(x, self.out_dtype, block=self.recipe, transposed=True, backend=backend)
+        try:
+            assert_quantized(result, x, self.out_dtype, self.recipe)
+        except AssertionError:
+            return False
+        return True
 
 
 def _rung(name, shape, dtype="fp32"):
@@ -98,6 +160,18 @@ def _rung(name, shape, dtype="fp32"):
 
 def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
     return Subject(f"wgmma {name}", "wgmma", WgmmaConfig(tile_m, tile_n, stages, **options), "bf16", shape, out_dtype)
+
+
+DIRECT = {"epilogue": "direct", "overlap": False}
+
+
+def _scaled(recipe, name, tile_m, tile_n, stages, shape, out_dtype, **options):
+    config = WgmmaConfig(tile_m, tile_n, stages, tile_k=128, **options)
+    return Subject(f"wgmma {recipe}{name}", "wgmma", config, "fp8_e4m3", shape, out_dtype, recipe)
+
+
+def _quantizing(block, shape):
+    return Quantizing(f"quantize {block}", "quantize", None, "bf16", shape, "fp8_e4m3", block)
 
 
 SUBJECTS = (
@@ -136,9 +210,14 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
+    _scaled("1x128_128x128", "", 128, 96, 2, (520, 88, 304), "bf16"),
+    _scaled("1x128_128x128", ", ping-pong", 128, 32, 2, (136, 136, 304), "fp32", **DIRECT, ping_pong=True),
+    _scaled("1x128_1x128", ", wait depth 1", 128, 32, 5, (136, 136, 560), "fp32", **DIRECT, wait_depth=1),
     Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
     Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
     Subject("gemv, fp32", "gemv", GemvConfig(8, 16, 2, 2, 2, 2), "fp32", (6, 40, 556)),
+    _quantizing("1x128", (130, 1, 144)),
+    _quantizing("128x128", (131, 1, 131)),
     Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),
@@ -149,9 +228,18 @@ SUBJECTS = (
 """Every kernel of the registry that synchronizes, in variants that do so differently.
 
 CTAs of a cluster do not end with the last slot of their ring: what waits for all slots goes round its end.
+With scales of blocks, tiles, k-blocks and stages are as many as make each copy of a line go round its ring, and scales
+arrive behind their k-block.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """
+
+
+def on_record(subject: Subject) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """What RECORD has of a subject, and what was found about each mutant, by name; None for nothing."""
+    details = json.loads(RECORD.read_text())["subjects"].get(subject.name, {"survivors": [], "reported_as": {}})
+    survivors = {survivor["mutant"]: survivor.get("found") for survivor in details["survivors"]}
+    return details, survivors | details["reported_as"]
 
 
 def finding(subject: Subject, ptx: str) -> str | None:
@@ -162,19 +250,17 @@ def finding(subject: Subject, ptx: str) -> str | None:
     """
     for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
         backend = _Substituting(ptx, asynchrony=asynchrony, seed=seed)
-        expected = _product(subject, shape)
-        out = np.full_like(expected, np.nan)
         kind = None
         try:
             with mock.patch.object(emulated_device, "Asynchrony", _Counted):
-                _planned(subject, shape, backend, out)(*_operands(subject, shape), out=out)
+                right = subject.is_right_on(backend, shape)
         except (PtxSyntaxError, UnsupportedInstruction):
             raise
         except EmulatorError as error:
             kind = type(error).__name__
         if kind is None and backend.device.reports:
             kind = backend.device.reports[0].kind
-        if kind is None and out.tobytes() != expected.tobytes():
+        if kind is None and not right:
             kind = "wrong product"
         if kind is not None:
             return f"{kind}, {asynchrony if asynchrony != 'random' else f'random({seed})'}, k = {shape[2]}"
@@ -186,14 +272,15 @@ class Endless(EmulatorError):
 
 
 class _Substituting(EmulatedBackend):
-    """Runs other PTX than what was compiled, with every check."""
+    """Runs other PTX than what was compiled, with every check; with None it keeps what was compiled."""
 
     def __init__(self, ptx, **options):
         super().__init__(TWO_SMS, checks=True, **options)
-        self._ptx = ptx
+        self.ptx = ptx
 
     def prepare(self, compiled, shape, arguments):
-        return super().prepare(compiled._replace(ptx=self._ptx), shape, arguments)
+        self.ptx = self.ptx or compiled.ptx
+        return super().prepare(compiled._replace(ptx=self.ptx), shape, arguments)
 
 
 class _Counted(Asynchrony):
@@ -211,6 +298,8 @@ class _Counted(Asynchrony):
 def _planned(subject, shape, backend, out=None):
     return tw.plan(
         *_operands(subject, shape),
+        **_scales(subject, shape),
+        recipe=subject.recipe,
         out=out,
         out_dtype=subject.out_dtype,
         kernel=subject.kernel,
@@ -233,16 +322,29 @@ def _operands(subject, shape):
 
 
 @cache
+def _scales(subject, shape):
+    """Uneven powers of two, with which sums stay exact; none without a recipe."""
+    if subject.recipe is None:
+        return {}
+    m, n, k = shape
+    numbers = np.random.default_rng(1)
+    columns = ceil_div(n, 128) if subject.recipe.endswith("128x128") else n
+    shapes = {"scale_a": (m, ceil_div(k, 128)), "scale_b": (ceil_div(k, 128), columns)}
+    return {name: (2.0 ** numbers.integers(-2, 3, shape)).astype(np.float32) for name, shape in shapes.items()}
+
+
+@cache
 def _product(subject, shape):
-    a, b = _operands(subject, shape)
+    operands = [operand.astype(np.float64) for operand in _operands(subject, shape)]
+    for operand, scale in zip(operands, _scales(subject, shape).values(), strict=False):
+        operand *= over_blocks(scale, operand.shape)
     dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
-    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
+    return (operands[0] @ operands[1]).astype(np.float32).astype(dtype)
 
 
 @cache
 def _plain(subject: Subject) -> str:
-    ptx: str = _planned(subject, subject.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
-    return ptx
+    return subject.compiled()
 
 
 @cache
