@@ -1,5 +1,7 @@
 """The translation units of generated cases with elements of 1 byte."""
 
+from typing import Any
+
 from support.epilogue_variants import LEAKY, LINEAR, SWIGLU
 from support.variant import NO_OVERLAP, Variant
 from tilewright.kernels.mma import MmaConfig
@@ -155,6 +157,27 @@ OF_WGMMA = (
         outputs=("amax", "column_sums"),
     ),
 )
+
+
+def _shifted(config: WgmmaConfig, out_bytes: int, out_dtype: str, **others: Any) -> Variant:
+    """A product on `wgmma` whose rows of a have zero points."""
+    return Variant("wgmma", config, "int8", "k16", "k16", out_bytes, out_dtype, recipe="row", zero=True, **others)
+
+
+OF_ZERO_POINTS = (
+    _shifted(WgmmaConfig(128, 128, 3, tile_k=128), 16, "bf16", n_multiple=8),
+    _shifted(WgmmaConfig(192, 48, 2, tile_k=128, **DIRECT), 4, "fp32"),
+    _shifted(WgmmaConfig(64, 96, 2, tile_k=256, split_k=2, **DIRECT), 4, "fp16", n_multiple=2),
+    _shifted(WgmmaConfig(64, 24, 4, tile_k=128, swap_ab=True, **DIRECT), 4, "fp32", **LEAKY),
+    _shifted(
+        WgmmaConfig(128, 64, 2, tile_k=128, **DIRECT), 4, "bf16",
+        n_multiple=2, gate="interleaved", outputs=("column_sums",), **SWIGLU,
+    ),
+    _shifted(
+        WgmmaConfig(256, 64, 2, tile_k=128, cluster_m=2, **DIRECT), 4, "fp16",
+        n_multiple=2, gate="stacked", outputs=("amax",), **SWIGLU,
+    ),
+)  # fmt: skip
 BY_TILE, BY_COLUMN = "1x128_128x128", "1x128_1x128"
 OF_BLOCKS = (
     Variant("mma", OF_BYTES, "fp8_e4m3", "k16", "k16", 8, "fp32", recipe=BY_TILE),
@@ -283,5 +306,5 @@ OF_BLOCKS = (
     ),
 )
 
-LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_BLOCKS)
+LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_ZERO_POINTS, *OF_BLOCKS)
 """Elements of 1 byte, with scales and without."""

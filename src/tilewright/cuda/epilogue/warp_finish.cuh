@@ -296,6 +296,29 @@ class WarpFinish {
     }
   }
 
+  // Sums of whole numbers as fp32, less what zero points of A add to them.
+  template <int count>
+  __device__ __forceinline__ void shift(Sums& sums, const int32_t (&accumulators)[count],
+                                        const WarpTile& at, const WarpRows<Config>& rows) const {
+    // Of a stacked B, each half of the blocks has sums of half of the columns.
+    constexpr int halves = IsStacked<Config> ? 2 : 1, of_half = count / 4 / halves;
+    int first = at.column * (Layout::has_neighbors ? 1 : 2) + lane % 4 * 2;
+    // The compiler must not keep values derived from it in registers until the next row block.
+    asm volatile("" : "+r"(first));
+#pragma unroll
+    for (int block = 0; block < count / 4; ++block) {
+      const int column = first + block % of_half * 8, inside = parameters.n / halves - column;
+      const int before = block < of_half ? 0 : parameters.n / 2;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int i = (block * 2 + half) * 2;
+        const Pair<int32_t> less = rows.row[half].shift(before + column, inside);
+        sums[i] = __int2float_rn(accumulators[i] - less.first);
+        sums[i + 1] = __int2float_rn(accumulators[i + 1] - less.second);
+      }
+    }
+  }
+
  public:
   __device__ __forceinline__ explicit WarpFinish(const GemmParameters& p) : parameters(p) {}
 
@@ -321,8 +344,12 @@ class WarpFinish {
       }
     } else {
       Sums sums;
+      if constexpr (HasShift<Config>) {
+        shift(sums, accumulators, at, rows);
+      } else {
 #pragma unroll
-      for (int i = 0; i < count; ++i) sums[i] = __int2float_rn(accumulators[i]);
+        for (int i = 0; i < count; ++i) sums[i] = __int2float_rn(accumulators[i]);
+      }
       (*this)(words, sums, at, columns, rows);
     }
   }
