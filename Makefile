@@ -94,7 +94,7 @@ docs: .venv-docs/.installed  ## The documents as a site, in build/website/site; 
 
 test-docs: docs $(READY)  ## The site and a report in headless Chromium, which must be installed
 	@$(PY) -m tilewright report 256 256 256 --gpu H200 --record results/ladder_4096.json -o build/website/report.html
-	@.venv-docs/bin/python -m pytest tests/site --site build/website/site
+	@.venv-docs/bin/python -m pytest $(PARALLEL) tests/site --site build/website/site
 
 wheel: $(READY)  ## The wheels of a release, in dist: tilewright, and its emulator
 	@rm -rf dist

@@ -6,12 +6,9 @@ import pytest
 
 import tilewright as tw
 from support.doubles import V100, GpuArray, RecordingBackend
-from tilewright import api, dtypes
-from tilewright.backends.emulation_limit import emulation_seconds, long_emulation
-from tilewright.checking.product import Product
+from tilewright import api
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
 from tilewright.hardware import H200
-from tilewright.kernels.registry import KERNELS
 from tilewright.planner import planning
 
 CASES = {}
@@ -362,44 +359,6 @@ def no_gpu_at_all():
 def large_product_without_a_gpu():
     zero = np.zeros(1, np.float16)
     return (np.broadcast_to(zero, (4096, 65536)), np.broadcast_to(zero, (65536, 4096))), {}
-
-
-@pytest.mark.parametrize("text", ["abc", "nan", "-1", "-inf"])
-def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
-    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", text)
-    with pytest.raises(ValueError, match=f"TILEWRIGHT_EMULATOR_SECONDS='{text}' is not a number of seconds: .*unset"):
-        tw.plan(f16(3, 4), f16(4, 5), backend="emulator")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "limit", "said"),
-    [
-        (6e-8, "0", "about 6e-08 s, and it stops at 0 s: "),
-        (6e-8, "1e-8", "about 6e-08 s, and it stops at 1e-08 s: "),
-        (130, "", "about 2.17 minutes, and it stops at 2 minutes: "),
-        (2e10, "119", "about 634 years, and it stops at 119 s: "),
-    ],
-)
-def test_durations_are_said_in_units_and_digits_that_tell_them_apart(monkeypatch, seconds, limit, said):
-    monkeypatch.setenv("TILEWRIGHT_EMULATOR_SECONDS", limit)
-    refusal = long_emulation("it", seconds, "wait")
-    assert said in refusal
-    assert refusal.endswith("to wait (twice the estimate)")
-
-
-@pytest.mark.parametrize(("name", "dtype"), [("wgmma", "bf16"), ("mma", "bf16"), ("simt", "fp32")])
-def test_the_estimate_of_an_emulation_sees_padding(name, dtype):
-    kernel, kind = KERNELS[name], dtypes.parse(dtype, "dtype")
-
-    def estimate(m, n, k):
-        problem = Product(m, n, k, kind, kind).problem
-        return emulation_seconds(kernel, kernel.configs(problem, H200)[0], problem, H200)
-
-    whole = estimate(64, 64, 4096)
-    assert whole / 4 < estimate(1, 1, 4096) <= whole  # a tile is multiplied whole
-    assert 50 < estimate(1, 1, 409_600) / whole < 200  # what indices along k cost counts
-    assert estimate(1, 1, 100_000_000) > 1000
-    assert estimate(2**22, 1, 1) > 10  # tiles without work are stored
 
 
 @pytest.fixture

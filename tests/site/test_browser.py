@@ -10,6 +10,8 @@ import pytest
 SHOWN = ("index", "ladder/wgmma", "machine/swizzle", "reference/tilewright", "commands/check", "support", "performance")
 WIDTHS = (400, 1280)
 SCHEMES = {"light": "default", "dark": "slate"}
+PARTS = 8
+"""Of all pages, so that processes may share them."""
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +41,13 @@ def scrolls_sideways(page):
     return page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
 
 
-def test_no_page_is_wider_than_a_small_screen(site, opened):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_page_is_wider_than_a_small_screen(site, opened, part):
     page = opened(viewport={"width": WIDTHS[0], "height": 800})
     wide, blank = [], []
     besides = {site / "404.html", *(site / "source").rglob("*.html")}  # one is for servers, the others are listings
     paths = sorted(set(site.rglob("*.html")) - besides)
-    for path in paths:
+    for path in paths[part::PARTS]:
         page.goto(path.as_uri())
         name = str(path.relative_to(site))
         if scrolls_sideways(page):

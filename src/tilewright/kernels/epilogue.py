@@ -147,7 +147,7 @@ class OperandRow(NamedTuple):
     @property
     def whole(self) -> str:
         """The type of the rows of an operand of whole numbers."""
-        return f"WholeRow<{self.step}, {_flag(self.pairs)}>"
+        return f"WholeRow<{self.step}, {_flag(self.pairs)}, {_flag(self.alike)}>"
 
     @property
     def sums(self) -> str:

@@ -49,8 +49,8 @@ struct OperandRow<Element, 0, false, alike> {
   __device__ __forceinline__ void prefetch(int, int, int, int) const {}
 };
 
-// One row of an operand of whole numbers; step and pairs as above.
-template <int step, bool pairs>
+// One row of an operand of whole numbers; its constants as above.
+template <int step, bool pairs, bool alike>
 struct WholeRow {
   const int32_t* elements;
   int64_t stride;
@@ -58,7 +58,7 @@ struct WholeRow {
   __device__ __forceinline__ WholeRow(const GemmParameters& parameters,
                                       const MatrixParameters& matrix, int batch, int row)
       : elements(static_cast<const int32_t*>(matrix.pointer) +
-                 batch_offset(parameters, matrix, batch) + row * matrix.row_stride),
+                 batch_offset(parameters, matrix, batch) + (alike ? 0 : row * matrix.row_stride)),
         stride(step == 1 ? 1 : matrix.column_stride) {}
 
   // `column` and the next; of these, the first `inside` exist, and the others count as 0.
@@ -68,8 +68,8 @@ struct WholeRow {
 };
 
 // All elements of the row are one, which is read once.
-template <>
-struct WholeRow<0, false> {
+template <bool alike>
+struct WholeRow<0, false, alike> {
   int32_t value;
 
   __device__ __forceinline__ WholeRow(const GemmParameters& parameters,
