@@ -14,8 +14,8 @@
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
 // are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points, maybe
-// with the sums of B's columns; or its type Blocks, of scales that change along k, which a main loop
-// reads. Behind these is Stored, the scale of the results, which further outputs do not see.
+// with the sums of B's columns; or its type Blocks, of scales that change along k, which a main
+// loop reads. Behind these is Stored, the scale of the results, which further outputs do not see.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
