@@ -27,7 +27,7 @@ RESULTS = ROOT / "results"
 RECORDS = {
     "proof": "suite proof, untuned and tuned Configs",
     "calibration_h200": "layers and squares",
-    "ping_pong_h200": "large products, by turns too",
+    "by_turns_h200": "large products, by turns and together, each at its own clocks",
     "promoted_h200": "fp8, with promoted sums and scales of blocks",
     "sweep_h200": "random products and batches",
     "sweep_layouts_h200": "random products and batches, all layouts",
