@@ -2,7 +2,8 @@
 
 A record is one like results/calibration_h200.json or ping_pong_h200.json, what tools/sweep.py writes, or what
 `tilewright bench --configs all --protocol burst` writes. The model picks one of the Configs that were measured of a
-product.
+product, and its rate is compared with the best one's. With two times of each launch, `us` and `again`, the best is the
+one of the least `us`, and the rates are those of `again`: else luck makes the best look better than it is.
 
 examples:
   python tools/calibrate.py                               how good the Costs are, on the record that they were fitted to
@@ -51,7 +52,13 @@ GOOD, MOST_ERROR = 1.25, 0.5
 HELD = ("clock", "multiply")
 """What is a fact of the GPU, as far as times go."""
 
-Launch = tuple[WgmmaConfig, float]
+
+class Launch(NamedTuple):
+    """A Config with its time in us, and with that of other launches; the same where a record has no others."""
+
+    config: WgmmaConfig
+    us: float
+    again: float
 
 
 class Shape(NamedTuple):
@@ -75,7 +82,7 @@ class Shape(NamedTuple):
 class Measured(NamedTuple):
     """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured.
 
-    solved: the problem with copies of operands, if it takes them.
+    solved: the problem with copies of operands, if it takes them. again: as in Launch.
     """
 
     hardware: Hardware
@@ -83,7 +90,12 @@ class Measured(NamedTuple):
     solved: Problem
     tiles: Tiles
     us: Array
+    again: Array
     cublas: float
+
+    def share(self, costs: Costs) -> float:
+        """The rate of the Config that the model picks over the best one's, more than 1 if other launches say so."""
+        return float(self.again[self.us.argmin()] / self.again[predict(self, costs).argmin()])
 
 
 class Share(NamedTuple):
@@ -152,15 +164,17 @@ def load(path: Path) -> list[Measured]:
 
 
 def of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
-    """The products of a record whose first columns are a Shape's: their launches, and cuBLAS's time or NaN."""
-    columns = record["columns"]
-    at = sum(name in Shape._fields for name in columns["launches"])  # where the fields of Configs begin
-    of_shape, of_config = columns["launches"][:at], columns["launches"][at:-1]
+    """The products of a record whose columns are a Shape's and a Launch's: their launches, and cuBLAS's time or NaN."""
+    names = record["columns"]["launches"]
+    of_shape = [name for name in names if name in Shape._fields]
     for run in record.get("runs", [record]):
         products: dict[Shape, list[Launch]] = {}
-        for *fields, us in run["launches"]:
-            config = WgmmaConfig(**dict(zip(of_config, fields[at:], strict=True)))
-            products.setdefault(Shape(**dict(zip(of_shape, fields[:at], strict=True))), []).append((config, us))
+        for row in run["launches"]:
+            values = dict(zip(names, row, strict=True))
+            us = values.pop("us")
+            again = values.pop("again", us)
+            shape = Shape(**{name: values.pop(name) for name in of_shape})
+            products.setdefault(shape, []).append(Launch(WgmmaConfig(**values), us, again))
         library = {Shape(*fields): us for *fields, us in run.get("cublas", ())}
         for shape, launches in products.items():
             yield shape, launches, library.get(shape, nan)
@@ -169,7 +183,9 @@ def of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float
 def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
     for product in record["products"]:
         timed = [(entry, entry["burst"]["time_us"]) for entry in product["contenders"] if entry.get("burst")]
-        launches = [(WgmmaConfig(**entry["config"]), us) for entry, us in timed if entry.get("kernel") == "wgmma"]
+        launches = [
+            Launch(WgmmaConfig(**entry["config"]), us, us) for entry, us in timed if entry.get("kernel") == "wgmma"
+        ]
         cublas = [us for entry, us in timed if entry["contender"] == "cublas"]
         if launches:
             shape = Shape(product["m"], product["n"], product["k"], 1, product["layout"], product["dtype"])
@@ -180,9 +196,9 @@ def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: 
     taken = copied(posed(shape), KERNELS["wgmma"], hardware)
     assert taken is not None
     problem = taken.problem
-    configs = [config for config, _ in launches]
+    configs, us, again = zip(*launches, strict=True)
     tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem), promotion(problem))
-    return Measured(hardware, shape, problem, tiles, np.array([us for _, us in launches]), cublas)
+    return Measured(hardware, shape, problem, tiles, np.array(us), np.array(again), cublas)
 
 
 def posed(shape: Shape) -> Problem:
@@ -212,7 +228,7 @@ def evaluate(measured: list[Measured], costs: Costs) -> Quality:
     rates, errors = [], []
     for each in measured:
         predicted = predict(each, costs)
-        rates.append(np.array([each.us.min(), each.cublas]) / each.us[predicted.argmin()])
+        rates.append((each.share(costs), each.cublas / each.us[predicted.argmin()]))
         errors.append(np.abs(predicted / each.us - 1))
     best, cublas = np.array(rates).T
     return Quality(_share(best, measured), _share(cublas, measured), float(np.median(np.concatenate(errors))))

@@ -1,7 +1,8 @@
 """Print what the planner's choices reach of the best that was measured, by record: suites, random products and others.
 
 In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
-one's rate over the best one's. With few rows, the model also picks the kernel. docs/choosing.md shows the table.
+one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel.
+docs/choosing.md shows the table.
 
 python tools/choice_shares.py
 """
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import Shape, load, posed, predict  # noqa: E402
+from calibrate import Shape, load, posed  # noqa: E402
 
 from tilewright.hardware import recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
@@ -26,7 +27,7 @@ RESULTS = ROOT / "results"
 RECORDS = {
     "proof": "suite proof, untuned and tuned Configs",
     "calibration_h200": "layers and squares",
-    "ping_pong_h200": "large products, by turns too",
+    "by_turns_h200": "large products, by turns and together, each at its own clocks",
     "promoted_h200": "fp8, with promoted sums and scales of blocks",
     "sweep_h200": "random products and batches",
     "sweep_layouts_h200": "random products and batches, all layouts",
@@ -70,7 +71,7 @@ def table() -> list[str]:
 
 def _of_wgmma(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
-        yield Picked(each.shape, each.us.size, float(each.us.min() / each.us[predict(each, COSTS).argmin()]))
+        yield Picked(each.shape, each.us.size, each.share(COSTS))
 
 
 def _few_rows() -> Iterator[Picked]:

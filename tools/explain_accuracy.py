@@ -147,8 +147,8 @@ def _of_bench(record: dict[str, Any], gpu: Hardware) -> Iterator[Launch]:
 def _of_sweep(record: dict[str, Any], gpu: Hardware) -> Iterator[Launch]:
     for shape, measured, _ in of_runs(record):
         problem = posed(shape)
-        ranked = [_predicted("wgmma", config, problem, gpu, "recorded") for config, _ in measured]
-        config, us = measured[ranked.index(min(ranked))]
+        ranked = [_predicted("wgmma", config, problem, gpu, "recorded") for config, *_ in measured]
+        config, us, _ = measured[ranked.index(min(ranked))]
         yield Launch(
             str(problem), "wgmma", str(config), "swept", us, _predicted("wgmma", config, problem, gpu, "settled")
         )

@@ -2,7 +2,9 @@
 
 A product has random extents: m from 1 to 8192, n and k up to 16384, rows of whole lines of 128 bytes or not; one with
 a batch has small ones. Of its Configs, the best by the model and random others are verified and timed in turns, in
-graphs, inputs past L2. Ctrl-C keeps what is done.
+graphs, inputs past L2. The record has two medians of each, `us` and `again`, of separate halves of the launches: the
+least of many medians is partly luck, so the best Config is found by the first and compared by the second. Ctrl-C keeps
+what is done.
 
 examples:
   python tools/sweep.py sweep.json --seconds 120            as many products as fit into two minutes
@@ -45,6 +47,7 @@ LAYOUTS = ("nt", "nn", "tn", "tt")
 BEST, RANDOM, RANKED = 12, 20, 240
 """Configs of a product: the best by the model, and random ones of those that it ranks next."""
 ROUNDS = 5
+"""Turns of a median."""
 MOST_FLOPS = 4e11
 
 
@@ -94,9 +97,10 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Ran
     for config in chosen:
         candidate = Candidate(kernel, config, kernel.assemble(config, problem, gpu.hardware))
         units.setdefault(candidate.source, candidate)
-    for candidate, us in timed(list(units.values()), problem, gpu, pool):
+    for candidate, times in sampled(list(units.values()), problem, gpu, pool, rounds=2 * ROUNDS):
         values = [getattr(candidate.config, name) for name in FIELDS]
-        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, us]
+        halves = times[:ROUNDS], times[ROUNDS:]
+        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, *map(_median, halves)]
 
 
 def timed(
@@ -107,7 +111,25 @@ def timed(
     *,
     unverified: Sequence[Candidate] = (),
 ) -> list[tuple[Candidate, float]]:
-    """Those candidates that compile and are right, with the median of their times in us, measured in turns.
+    """As `sampled`, with the median of a candidate's times."""
+    found = sampled(candidates, problem, gpu, pool, unverified=unverified)
+    return [(candidate, _median(times)) for candidate, times in found]
+
+
+def _median(times: list[float]) -> float:
+    return round(median(times), 3)
+
+
+def sampled(
+    candidates: Sequence[Candidate],
+    problem: Problem,
+    gpu: GpuBackend,
+    pool: CompilerPool,
+    *,
+    unverified: Sequence[Candidate] = (),
+    rounds: int = ROUNDS,
+) -> list[tuple[Candidate, list[float]]]:
+    """Those candidates that compile and are right, with their times in us in so many turns.
 
     unverified: others that make no product.
     """
@@ -125,10 +147,10 @@ def timed(
                     continue
                 works[number] = stand.work(every[number], compiled, until)
         times: dict[int, list[float]] = {number: [] for number in works}
-        for turn in range(ROUNDS):
+        for turn in range(rounds):
             for number in list(works)[:: -1 if turn % 2 else 1]:
                 times[number].append(works[number].run(1) / works[number].launches * 1e6)
-    return [(every[number], round(median(each), 3)) for number, each in times.items()]
+    return [(every[number], each) for number, each in times.items()]
 
 
 def text_of(record: dict[str, Any], launches: list[list[Any]]) -> str:
@@ -144,7 +166,7 @@ def _record(gpu: GpuBackend, seed: int) -> dict[str, Any]:
         "command": " ".join(["python", "tools/sweep.py", *sys.argv[1:]]),
         "seed": seed,
         "digest": KERNELS["wgmma"].digest,
-        "columns": {"launches": ["m", "n", "k", "batch", "layout", *FIELDS, "us"]},
+        "columns": {"launches": ["m", "n", "k", "batch", "layout", *FIELDS, "us", "again"]},
     }
 
 

@@ -214,7 +214,7 @@ class Epilogue(NamedTuple):
         """Whether columns mean something by themselves, so that the transposed product is another one."""
         expression = self.expression
         return expression is not None and (
-            self.sums_columns or expression.gate is not None or cuts_k(expression.recipe) or expression.has_zero
+            self.sums_columns or expression.gate is not None or cuts_k(expression.recipe) or expression.sums_b
         )
 
     @property

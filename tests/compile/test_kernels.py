@@ -13,7 +13,7 @@ import pytest
 
 from tilewright.dtypes import DType, bf16, fp8_e4m3, fp8_e5m2, fp16, fp32, int8, int32
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import SCALES
+from tilewright.expression.tree import SCALES, ZERO
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import CompilationError, compile
@@ -27,6 +27,7 @@ from tilewright.kernels.parameters import SAME_PARAMETERS
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.planner.copies import copied
 from tilewright.problem import Epilogue, Matrix, Problem
 
 EVERYTHING = os.environ.get("TILEWRIGHT_TESTS") == "all"
@@ -186,6 +187,18 @@ def test_products_of_two_k_blocks_fit_in_registers(epilogue, overlap):
     product = problem("nt", fp8_e4m3, bf16, k=272, **epilogue)
     compiled = build(KERNELS["wgmma"].assemble(config, product, H200).source, H200.arch)
     assert (compiled.spill_bytes, compiled.stack_bytes, compiled.warnings) == (0, 0, ())
+
+
+@pytest.mark.parametrize(("out", "swap_ab"), [(bf16, False), (bf16, True), (fp32, False)])
+def test_sums_that_zero_points_shift_fit_in_registers(out, swap_ab):
+    expression = parse("acc", [])._replace(operands=(*SCALES, ZERO), recipe="row")
+    operands = Matrix(fp32, 1, 0), Matrix(fp32, 0, 1), Matrix(int32, 1, 0)
+    product = problem("nt", int8, out, k=272, expression=expression, operands=operands)
+    taken = copied(product, KERNELS["wgmma"], H200)
+    config = WgmmaConfig(128, 128, 4, tile_k=128, epilogue="direct", overlap=False, wait_depth=1, swap_ab=swap_ab)
+    for launch in (KERNELS["wgmma"].assemble(config, taken.problem, H200), *taken.launches(H200)):
+        compiled = build(launch.source, H200.arch)
+        assert (compiled.spill_bytes, compiled.stack_bytes, compiled.warnings) == (0, 0, ())
 
 
 HALF = problem("nt", bf16, bf16)

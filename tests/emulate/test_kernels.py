@@ -35,11 +35,11 @@ BACKENDS = {
 
 SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
 
-CASES = {"eager": 400 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE, "checked": 60 * SCALE}
+CASES = {"eager": 240 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE, "checked": 60 * SCALE}
 """Generated cases per kernel by asynchrony."""
 
 
-CASES_PER_RUNG = 24 * SCALE
+CASES_PER_RUNG = 16 * SCALE
 """Of a kernel of the ladder, under the kinds of asynchrony in turn."""
 
 COPIED_CASES = 10

@@ -50,27 +50,27 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     (
         "4096x4096x4096 nn bf16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     (
         "4096x4096x4096 tt fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     (
         "8192x8192x8192 nt bf16",
         H200,
-        WgmmaConfig(tile_n=192, stages=5, group_m=13, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_m=256, tile_n=200, stages=3, group_m=11, epilogue="direct"),
     ),
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=4, epilogue="direct"),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -80,17 +80,17 @@ CHOICES = (
     (
         "2048x11008x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_n=176, stages=5, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_m=256, tile_n=176),
     ),
     (
         "2048x4096x11008 nt bf16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     (
         "512x5120x25600 nt bf16",
         H200,
-        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1000x1000x1000 nt bf16",
@@ -107,7 +107,7 @@ CHOICES = (
     (
         "2048x2048x2048 tn bf16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=8)),
     (
@@ -146,12 +146,12 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16 -> fp32",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_n=160, stages=6, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_m=256, tile_n=160),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",
@@ -171,12 +171,12 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16 by 8",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     (
         "4096x4096x4096 nn bf16 by 2",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(group_m=16),
     ),
     ("64x12288x4100 nt bf16 by 8", H200, MmaConfig(tile_m=64, tile_n=64)),
     ("64x64x16 nn bf16 by 4", H200, MmaConfig(tile_m=64, tile_n=64)),

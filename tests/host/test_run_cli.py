@@ -63,6 +63,19 @@ def test_run_multiplies_codes_with_and_without_scales(options, kernel, out_dtype
     assert record["counters"]["tensor_flops"] >= 2 * 40 * 48 * 160
 
 
+@pytest.mark.parametrize("kernel", ["wgmma", "mma"])
+@pytest.mark.parametrize("more", [(), ("--outputs", "acc,column_sums"), ("--gate", "stacked", "--activation", "silu")])
+def test_run_gives_rows_of_codes_zero_points(kernel, more):
+    options = ("--dtype", "int8", "--recipe", "row", "--zero-a", "--kernel", kernel, "--backend", "emulator")
+    record = in_json("run", 40, 48, 160, *options, *more)
+    assert (record["verified"], record["kernel"], record["zero_a"]) == (True, kernel, True)
+
+
+@pytest.mark.parametrize(("dtype", "recipe"), [("int8", ()), ("fp8_e4m3", ("--recipe", "row"))])
+def test_run_refuses_zero_points_of_others(dtype, recipe):
+    assert "--zero-a=True is for int8 beside scales" in error("run", 8, 8, 8, "--dtype", dtype, *recipe, "--zero-a")
+
+
 @pytest.mark.parametrize("command", ["run", "explain", "bench", "compile"])
 @pytest.mark.parametrize(
     ("options", "said"),

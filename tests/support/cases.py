@@ -23,8 +23,9 @@ from support.variant import Variant
 from support.variants import VARIANTS
 from tilewright import dtypes
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import HIDDEN, SCALES
+from tilewright.expression.tree import GIVEN, SCALES
 from tilewright.hardware import H200
+from tilewright.kernels.code_sums import with_sums
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.operand import HOST, Operand, byte_range
@@ -121,7 +122,7 @@ class Case:
             "epilogue": self.variant.epilogue,
             "gate": self.variant.gate,
             "operands": {name: arrays[key_of(name)] for name in names} if self.variant.epilogue else None,
-            **{name: arrays.get(name) for name in HIDDEN},
+            **{name: arrays.get(name) for name in GIVEN},
             "recipe": self.variant.recipe,
             "fast_accumulation": self.variant.fast_accumulation,
             "outputs": {name: arrays[output_key(name)] for name in self.variant.outputs} or None,
@@ -281,15 +282,21 @@ def copied_cases(count: int, seed: int | str):
     raise AssertionError(f"only {found} cases need a copy")
 
 
+def posed(case: Case):
+    """The Problem as its kernel takes it without copies: `wgmma` reads the sums of b's columns."""
+    problem = case.problem()
+    return with_sums(problem) if case.variant.zero and case.variant.kernel == "wgmma" else problem
+
+
 def unit_of(variant: Variant, hardware):
     """The variant's translation unit."""
-    problem = _draw(variant, Random(0), 0).problem()
+    problem = posed(_draw(variant, Random(0), 0))
     return EVERY_KERNEL[variant.kernel].assemble(variant.config, problem, hardware).source
 
 
 def unit_key(case: Case):
     """What decides the translation unit of a case; None where its kernel does not take it."""
-    problem = case.problem()
+    problem = posed(case)
     kernel, config = EVERY_KERNEL[case.variant.kernel], case.variant.config
     if problem.is_empty or kernel.refuses(problem, H200) is not None:
         return None

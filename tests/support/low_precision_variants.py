@@ -65,6 +65,15 @@ OF_WGMMA = (
     _on_wgmma(_staged(256, 128, 2), E4M3, 16, "bf16", **OF_ROWS, **STACKED | {"n_multiple": 16}),
     _on_wgmma(_direct(192, 64, 2), E4M3, 4, "bf16", **OF_ROWS, **BOTH),
 )
+SHIFTED = {"recipe": "row", "zero": True}
+OF_ZERO_POINTS = (
+    _on_wgmma(_staged(128, 128, 3), "int8", 16, "bf16", **SHIFTED),
+    _on_wgmma(_direct(192, 48, 2), "int8", 4, "fp32", **SHIFTED),
+    _on_wgmma(_direct(64, 96, 2, 256, split_k=2), "int8", 4, "fp16", **SHIFTED | {"n_multiple": 2}),
+    _on_wgmma(_direct(64, 24, 4, swap_ab=True), "int8", 4, "fp32", **SHIFTED, **LEAKY),
+    _on_wgmma(_direct(128, 64, 2), "int8", 4, "bf16", **SHIFTED, **INTERLEAVED, outputs=("column_sums",)),
+    _on_wgmma(_direct(256, 64, 2, cluster_m=2), "int8", 4, "fp16", **SHIFTED, **STACKED, outputs=("amax",)),
+)
 OF_BLOCKS = (
     Variant("mma", OF_BYTES, E4M3, "k16", "k16", 8, "fp32", **OF_TILES),
     Variant("mma", MmaConfig(64, 64, 128, 3), E4M3, "mn1", "k4", 4, "bf16", b_dtype=E5M2, **OF_COLUMNS),
@@ -82,5 +91,5 @@ OF_BLOCKS = (
     _on_wgmma(_direct(128, 96, 2, ping_pong=True), E4M3, 4, "fp32", **OF_TILES),
 )
 
-LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_BLOCKS)
+LOW_PRECISION = (*OF_MMA, *OF_WGMMA, *OF_ZERO_POINTS, *OF_BLOCKS)
 """Elements of 1 byte, with scales and without."""

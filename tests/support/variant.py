@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
+from tilewright.expression.tree import GIVEN, OUT_SCALE, SCALES, ZERO
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
 
@@ -77,7 +77,7 @@ class Variant:
     def hidden(self):
         """The scales and zero points that a call has, by name, in their order."""
         there = dict.fromkeys(SCALES, self.recipe is not None) | {ZERO: self.zero, OUT_SCALE: self.out_scaled}
-        return tuple(name for name in HIDDEN if there[name])
+        return tuple(name for name in GIVEN if there[name])
 
     @property
     def may_add(self):

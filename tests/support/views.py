@@ -103,6 +103,6 @@ def scales(variant, a_shape, b_shape, random, free):
         view("fp32", shape, along, aligned, random, free, signed=True) if shape else View("fp32", (), ())
         for shape, along, aligned in zip(shapes, fast, nbytes, strict=True)
     )
-    zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1)))
+    zeros = random.choice(((), (1, 1), (*a_shape[:-1], 1))) if free else (*a_shape[:-1], 1)
     zero = (view("int32", zeros, -2, 4, random, free, signed=True),) if variant.zero else ()
     return (*found, *zero, *of_out)

@@ -10,10 +10,10 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.checking.memory import available_memory
-from tilewright.dtypes import DType, fp32
+from tilewright.dtypes import DType, fp32, int8, int32
 from tilewright.errors import ArgumentValueError
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import SCALES, Expression
+from tilewright.expression.tree import GIVEN, SCALES, ZERO, Expression
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
@@ -41,7 +41,8 @@ class Product:
     """activation(a @ b + bias), or an expression of a @ b, with packed operands; `bias` has shape (n,).
 
     dtype: of a, and of b without a b_dtype. forms: those of the expression's operands, which have the result's dtype.
-    recipe: of scales, beside which bias and activation are in the expression.
+    recipe: of scales, beside which bias and activation are in the expression. zero_a: whether rows of a have zero
+    points.
     """
 
     m: int
@@ -57,11 +58,16 @@ class Product:
     b_dtype: DType | None = None
     recipe: str | None = None
     fast_accumulation: bool = False
+    zero_a: bool = False
 
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
             if getattr(self, name) > MAX_EXTENT:
                 raise ArgumentValueError(f"{name} is more than {MAX_EXTENT}, which no array can have: take less")
+        if self.zero_a and (self.dtype is not int8 or self.recipe is None):
+            raise ArgumentValueError(
+                f"zero_a=True is for int8 beside scales, and a is {self.dtype}, recipe={self.recipe}: leave it out"
+            )
 
     @property
     def problem(self) -> Problem:
@@ -95,15 +101,18 @@ class Product:
         if self.recipe is None:
             return expression
         expression = expression or parse("acc", [])
-        return expression._replace(operands=(*SCALES, *expression.operands), recipe=self.recipe)
+        hidden = (*SCALES, ZERO) if self.zero_a else SCALES
+        return expression._replace(operands=(*hidden, *expression.operands), recipe=self.recipe)
 
     def _scales(self) -> Iterator[Matrix]:
-        """The places of the scales as `Problem` has them."""
+        """The places of the scales and zero points as `Problem` has them."""
         for blocks, (rows, columns) in self._scaled_extents():
             if not cuts_k(self.recipe):
                 yield Matrix(fp32, int(blocks.rows == 1), int(blocks.columns == 1))
             else:
                 yield Matrix(fp32, 1, rows) if _by_columns(blocks) else Matrix(fp32, columns, 1)
+        if self.zero_a:
+            yield Matrix(int32, 1, 0)
 
     def _scaled_extents(self) -> Iterator[tuple[Blocks, tuple[int, int]]]:
         """What each scale is for, and the shape of the scales, of a and of b."""
@@ -139,7 +148,7 @@ class Product:
         """The arguments of a call besides a, b and out, among arrays such as `operands` and `outputs` give."""
         named = {form.name: arrays[key_of(form.name)] for form in self.forms}
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
-        scales = {name: arrays[name] for name in SCALES if name in arrays}
+        scales = {name: arrays[name] for name in GIVEN if name in arrays}
         return {"bias": arrays.get("bias"), "operands": named or None, "outputs": outputs or None, **scales}
 
     @property
@@ -187,6 +196,8 @@ class Product:
             by_columns = _by_columns(blocks)
             drawn = rng.uniform(0.5, 2, shape[::-1] if by_columns else shape) / self.elements.spread(kind)
             arrays[name] = (drawn.T if by_columns else drawn).astype(np.float32, order="K")
+        if self.zero_a:
+            arrays[ZERO] = rng.integers(-128, 128, (self.m, 1), np.int32)
         if data == "2:4":
             groups = arrays["a"].astype(np.float32).reshape(self.m, -1, 4)
             np.put_along_axis(groups, np.abs(groups).argsort(axis=2)[..., :2], 0, axis=2)
@@ -224,7 +235,8 @@ class Product:
         return dataclasses.replace(found, verified=right)
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
-        return f"{self.m}x{self.n}x{self.k} {self.elements.factors} {self.layout} -> {self.out_dtype}"
+        zero = " with zero points" if self.zero_a else ""
+        return f"{self.m}x{self.n}x{self.k} {self.elements.factors}{zero} {self.layout} -> {self.out_dtype}"
 
 
 def _by_columns(blocks: Blocks) -> bool:

@@ -19,8 +19,14 @@ SCALES = ("scale_a", "scale_b")
 ZERO, OUT_SCALE = "zero_a", "scale_out"
 """What stands for 0 in a, and what results are divided by when they are stored."""
 
-HIDDEN = (*SCALES, ZERO, OUT_SCALE)
+SUMS_OF_B = "sums of b"
+"""The sum of each column of b, which a launch ahead may have made: what zero points of a are multiplied by."""
+
+HIDDEN = (*SCALES, ZERO, SUMS_OF_B, OUT_SCALE)
 """The operands that no text names: those that act on sums, and OUT_SCALE."""
+
+GIVEN = (*SCALES, ZERO, OUT_SCALE)
+"""Those of HIDDEN that a call gives."""
 
 
 def sums_of(gate: str | None) -> tuple[str, ...]:
@@ -121,6 +127,11 @@ class Expression(NamedTuple):
     def has_zero(self) -> bool:
         """Whether a has a zero point."""
         return ZERO in self.scales
+
+    @property
+    def sums_b(self) -> bool:
+        """Whether a kernel must sum the columns of b itself, which zero points are multiplied by."""
+        return self.has_zero and SUMS_OF_B not in self.scales
 
     @property
     def named(self) -> tuple[str, ...]:

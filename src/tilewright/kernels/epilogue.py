@@ -145,6 +145,11 @@ class OperandRow(NamedTuple):
         return f"OperandRow<{self.dtype.cuda}, {self.step}, {_flag(self.pairs)}, {_flag(self.alike)}>"
 
     @property
+    def whole(self) -> str:
+        """The type of the rows of an operand of whole numbers."""
+        return f"WholeRow<{self.step}, {_flag(self.pairs)}, {_flag(self.alike)}>"
+
+    @property
     def sums(self) -> str:
         """The type of the rows of an output of sums."""
         return f"SumsRow<{self.dtype.cuda}, {self.step}, {_flag(self.pairs)}>"
@@ -185,7 +190,12 @@ class ExpressionConstants(NamedTuple):
         if columns := scaled_columns(self.expression.recipe):
             defined = f"  using Blocks = BlockScales<{columns}>;\n{defined}"
         elif self.expression.recipe is not None:
-            zero = "  using Zero = ZeroRow;\n" if self.expression.has_zero else ""
+            zero = ""
+            if self.expression.sums_b:
+                zero = "  using Zero = ZeroRow;\n"
+            elif self.expression.has_zero:
+                zero_a, sums_of_b = (row.whole for row in self.rows[len(SCALES) : len(SCALES) + 2])
+                zero = f"  using Zero = ShiftRow<{zero_a}, {sums_of_b}>;\n"
             defined = f"  using Scales = OperandRows<{', '.join(rows[: len(SCALES)])}>;\n{zero}{defined}"
         if OUT_SCALE in self.expression.scales:
             defined = f"  using Stored = OutScale;\n{defined}"

@@ -9,7 +9,7 @@ from tilewright.rounding import ceil_div
 
 
 class Refusal(NamedTuple):
-    """A reason in words, and the operand to blame if another layout of it would be taken."""
+    """A reason in words, and the operand to blame if another layout of it would be taken, or a launch could make it."""
 
     reason: str
     operand: str | None = None

@@ -21,7 +21,7 @@ CHUNK_BYTES = 16
 TURNED_TILE = 128
 """Rows and columns of the tile of a CTA that copies a turned operand."""
 
-_LAUNCH_SECONDS, _STREAMED, _TURNED = 2.0e-6, 0.84, 0.73
+LAUNCH_SECONDS, STREAMED, _TURNED = 2.0e-6, 0.84, 0.73
 """What a launch ahead of a product adds to it, and the shares of the data sheet's bandwidth, _TURNED of turned tiles.
 
 0.5 to 540 MB added 1.6 to 135 us to products in graphs on an H200 (docs/performance-log.md), which is up to 0.7 us less
@@ -172,10 +172,10 @@ class RepackKernel(Kernel):
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time in which the operands are read and their copies written, which no power state changes."""
-        seconds = _LAUNCH_SECONDS
+        seconds = LAUNCH_SECONDS
         for name in _copied(problem):
             nbytes = 2 * _batches(problem, name) * prod(problem.extents(name)) * problem.a.dtype.nbytes
-            share = _TURNED if Part.of(problem, name).turned else _STREAMED
+            share = _TURNED if Part.of(problem, name).turned else STREAMED
             seconds += nbytes / (share * hardware.memory_bandwidth)
         return Prediction(1, 1, 1.0, seconds, 0)
 

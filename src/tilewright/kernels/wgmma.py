@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.dtypes import TENSOR_PAIRS, int8
 from tilewright.errors import ArgumentValueError
+from tilewright.expression.tree import SUMS_OF_B
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Major, wgmma_wrapper
 from tilewright.kernels import tma
@@ -132,11 +133,11 @@ class WgmmaKernel(Kernel):
             return Refusal(f"wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
             return Refusal(f"wgmma needs at least one product to sum, and the problem is {problem}")
-        expression = problem.epilogue.expression
-        if expression is not None and expression.has_zero:
-            return Refusal("wgmma sums no columns of b, which zero_a is multiplied by: use mma")
         if refusal := straddling_blocks(problem) or overflowing(problem) or oversized(problem):
             return refusal
+        expression = problem.epilogue.expression
+        if expression is not None and expression.sums_b:
+            return Refusal("wgmma sums no columns of b, which zero_a is multiplied by", SUMS_OF_B)
         operands = operands_of(problem)
         return next((factor for factor in (operands.a, operands.b) if isinstance(factor, Refusal)), None)
 

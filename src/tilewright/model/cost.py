@@ -12,10 +12,10 @@ the parts of a step add up, and have no cost but multiplying and delivering elem
 The constants of `wgmma` were fitted to launches on an H200. results/calibration_h200.json has 5,060 launches of 156
 products, in graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of
 the some 32 Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst
-0.78) and 1.08 of cuBLAS's, while its times are 11% off (median). `turns` and `alone` are from
-results/ping_pong_h200.json, `streamed` from the launches of `wgmma` in results/gemv_h200.json, and `scales` from
-results/promoted_h200.json, where it gives the quickest of 15 Configs of 1x128 by 1x128; at 4096x4096x4096 it then gives
-squares of B 113 us, of 116 measured (results/low_precision.json).
+0.78) and 1.08 of cuBLAS's, while its times are 11% off (median). `streamed` is from the launches of `wgmma` in
+results/gemv_h200.json, and `scales` from results/promoted_h200.json, where it gives the quickest of 15 Configs of
+1x128 by 1x128; at 4096x4096x4096 it then gives squares of B 113 us, of 116 measured (results/low_precision.json). That
+consumers by turns have no constant of their own is from results/by_turns_h200.json.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -36,8 +36,7 @@ class Costs(NamedTuple):
 
     clock: clocks per us.
     multiply: clocks of multiplication over those of the unit's rate.
-    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM; `alone`: the share of them that is left by
-    turns, where no other warpgroup multiplies at the same time.
+    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM.
     fill: bytes per clock that reach the SMEM of an SM.
     l2: bytes per clock and SM that L2 gives when all SMs ask.
     misaligned: how many times as much it gives where rows do not begin on its lines of 128 bytes.
@@ -50,7 +49,6 @@ class Costs(NamedTuple):
     power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
     of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
     (tile_m + tile_n) / (tile_m * tile_n).
-    turns: the share by which that power goes further where consumers take tiles by turns.
     launch, epilogue (64x128 elements of a warpgroup), exchange (64 KiB of partial sums), wave, cluster_launch: us.
     scattered: us for as many elements if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
@@ -60,7 +58,6 @@ class Costs(NamedTuple):
     clock: float = 1850.0
     multiply: float = 1.03
     smem: float = 1.41
-    alone: float = 0.9
     fill: float = 83.0
     l2: float = 100.0
     misaligned: float = 3.6
@@ -74,7 +71,6 @@ class Costs(NamedTuple):
     again: float = 0.5
     power: float = 870.0
     delivery: float = 12.8
-    turns: float = 0.06
     launch: float = 1.09
     epilogue: float = 1.02
     exchange: float = 6.4
@@ -155,7 +151,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     shares = tiles.cluster_m * tiles.cluster_n > 1
     k = 128 // dtype.nbytes if unit == "wgmma" else 64  # of a step
     multiply = tile_m * tile_n * k / gpu.macs(unit, dtype) * costs.multiply
-    smem = tile_m / 64 * (64 + tile_n) * costs.smem * np.where(tiles.by_turns, costs.alone, 1.0)
+    smem = tile_m / 64 * (64 + tile_n) * costs.smem
     rows = tiles.rows_m + tiles.rows_n
     fill = rows * k * dtype.nbytes / costs.fill
     if unit != "wgmma":  # nothing overlaps
@@ -169,7 +165,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
-    power = costs.power * k / 64 * (1 + costs.turns * tiles.by_turns)
+    power = costs.power * k / 64
     energy = 2e-6 * tile_m * tile_n / power * (1 + costs.delivery * rows / (tile_m * tile_n))
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     blocks = elements / tiles.sharers / 8192

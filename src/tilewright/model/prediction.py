@@ -57,7 +57,6 @@ In the second one, times are those by which the planner ranks Configs.
 TIMES = Costs(
     multiply=1.03,
     smem=0.913,
-    alone=1.0,
     fill=inf,
     l2=102.0,
     misaligned=3.36,

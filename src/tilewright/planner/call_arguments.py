@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tilewright.arrays import describe
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
-from tilewright.expression.tree import HIDDEN, Expression
+from tilewright.expression.tree import GIVEN, Expression
 from tilewright.operand import Signature
 from tilewright.problem import OPERANDS, Problem, operand_names
 
@@ -54,7 +54,7 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
     operands, outputs, *scales = named
     if bias is not None and operands is None and expression is not None and expression.scales:
         operands, bias = {"bias": bias}, None
-    given_scales = {name: array for name, array in zip(HIDDEN, scales, strict=True) if array is not None}
+    given_scales = {name: array for name, array in zip(GIVEN, scales, strict=True) if array is not None}
     arrays: list[Any] = []
     arguments = (("scales", "scales", given_scales), ("operands", "named", operands), ("outputs", "outputs", outputs))
     for argument, attribute, mapping in arguments:

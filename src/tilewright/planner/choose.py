@@ -170,11 +170,11 @@ class Offers(NamedTuple):
 
     def _warn(self, choice: Choice) -> None:
         """Log what is slower than it need be: copies, or the last kernel in place of copies."""
-        if choice.copying:
+        if choice.copied.repacking is not None:
             _notice(choice.copying)
         elif choice.kernel is self.offers[-1].kernel:
             for kernel, copied, _ in self.offers:
-                if copied.copies:
+                if copied.repacking is not None:
                     _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
 
 

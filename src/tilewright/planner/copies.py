@@ -1,4 +1,4 @@
-"""Operands that a kernel cannot read where they are: each call copies them to a workspace first."""
+"""What each call makes in a workspace ahead of its product: copies of operands, and sums of the columns of b."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -6,15 +6,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tilewright.backends.protocol import Executable, Workspaces
+from tilewright.dtypes import int32
+from tilewright.expression.tree import SUMS_OF_B
 from tilewright.hardware import Hardware
+from tilewright.kernels.code_sums import CodeSumsConfig, CodeSumsKernel, summing_codes, with_sums
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.repack import Part, RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Matrix, Problem, operand_names
 from tilewright.rounding import round_up
 
-REPACK = RepackKernel()
-"""The kernel that copies."""
+REPACK, SUM_CODES = RepackKernel(), CodeSumsKernel()
+"""The kernels that copy, and that sum columns."""
 
 ROW_BYTES = 128
 """Rows of a copy begin on multiples of this many bytes: TMA reads others more slowly (docs/performance-log.md)."""
@@ -23,11 +26,27 @@ UNCOUNTED_BYTES = 1 << 26
 """A workspace may always have so many bytes, and else as many as the operands together."""
 
 
+class Step(NamedTuple):
+    """A launch ahead of a product: its kernel, Config and problem."""
+
+    kernel: Kernel
+    config: Any
+    problem: Problem
+
+    def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
+        """Its predicted time, or that of the step for so many rows."""
+        problem = self.problem if rows is None else self.problem._replace(m=rows)
+        predicted = self.kernel.predict(self.config, problem, hardware)
+        assert predicted is not None
+        return predicted.seconds
+
+
 class Copied(NamedTuple):
     """A problem as a kernel takes it, with copies of operands, often none, in a workspace of `nbytes`.
 
     repacking: the problem of `repack` that makes the copies. offsets: of each copy in the workspace, by operand.
-    reasons: why each is needed.
+    reasons: why each is needed. summing: the problem of `code_sums`, if the kernel reads the sums of b's columns, which
+    are of b's copy if it has one.
     """
 
     problem: Problem
@@ -35,36 +54,54 @@ class Copied(NamedTuple):
     offsets: Mapping[str, int] = MappingProxyType({})
     nbytes: int = 0
     reasons: tuple[str, ...] = ()
+    summing: Problem | None = None
 
     @property
     def copies(self) -> tuple[str, ...]:
-        """The operands that are copied."""
-        return tuple(self.offsets)
+        """The operands that each call makes: those that are copied, and SUMS_OF_B."""
+        return (*self.offsets, *(() if self.summing is None else (SUMS_OF_B,)))
+
+    @property
+    def steps(self) -> list[Step]:
+        """How they are made, in this order."""
+        repack = [] if self.repacking is None else [Step(REPACK, RepackConfig(), self.repacking)]
+        return repack if self.summing is None else [*repack, Step(SUM_CODES, CodeSumsConfig(), self.summing)]
 
     def launches(self, hardware: Hardware) -> list[Launch]:
-        """The launch that makes the copies, if there are any."""
-        if self.repacking is None:
-            return []
-        return [REPACK.assemble(RepackConfig(), self.repacking, hardware)]
+        """The launches that make them, in this order."""
+        return [kernel.assemble(config, problem, hardware) for kernel, config, problem in self.steps]
 
     def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
-        """The predicted time of the copies, or of those of so many rows."""
-        if self.repacking is None:
-            return 0.0
-        repacking = self.repacking if rows is None else self.repacking._replace(m=rows)
-        return REPACK.predict(RepackConfig(), repacking, hardware).seconds
+        """The predicted time of these, or of those of so many rows."""
+        return sum((step.seconds(hardware, rows) for step in self.steps), 0.0)
+
+    def before(
+        self, multiply: Executable, ahead: Sequence[Executable], workspaces: Workspaces, exchanged: bool
+    ) -> Executable:
+        """An Executable that makes them by `ahead`, those of `launches`, before each launch of `multiply`.
+
+        exchanged: whether `multiply` takes a as b, and is called with pointers in that order.
+        """
+        if self.summing is not None:
+            multiply = CodeSummingExecutable(self, ahead[-1], multiply, workspaces, exchanged)
+        if self.repacking is not None:
+            multiply = CopyingExecutable(self, ahead[0], multiply, workspaces, exchanged)
+        return multiply
 
     def resized(self, problem: Problem) -> "Copied | None":
         """The same copies of a problem that differs in m; None as in `copying`."""
         return copying(problem, self.copies, self.reasons)
 
     def remark(self, hardware: Hardware) -> str:
-        """What each call copies and why, and what that costs; nothing without copies."""
-        if not self.copies:
-            return ""
-        cost = f"in about {self.seconds(hardware) * 1e6:.0f} us"
-        operands = " and ".join(map(self._named, self.copies))
-        return f"each call copies {operands} first, {cost}, since {'; '.join(self.reasons)}"
+        """What each call makes first and why, and what that costs; nothing if it makes nothing."""
+        times = [f"in about {step.seconds(hardware) * 1e6:.0f} us" for step in self.steps]
+        said = []
+        if self.repacking is not None:
+            operands = " and ".join(map(self._named, self.offsets))
+            said.append(f"each call copies {operands} first, {times[0]}, since {'; '.join(self.reasons)}")
+        if self.summing is not None:
+            said.append(f"each call sums the columns of b first, {times[-1]}, since zero_a is multiplied by the sums")
+        return "; ".join(said)
 
     def _named(self, name: str) -> str:
         """A copy's operand, and whether memory is transposed on the way."""
@@ -73,7 +110,7 @@ class Copied(NamedTuple):
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
-    """The problem with copies of those operands whose layout the kernel refuses; None if it refuses for more.
+    """The problem with what the kernel refuses to do without: copies of operands, sums of b; None if it refuses more.
 
     None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
     number of times as large as itself, and the problem may be given to another kernel.
@@ -82,30 +119,37 @@ def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Non
     reasons = []
     while (refusal := kernel.refuses(problem, hardware)) is not None:
         name = refusal.operand
-        if name not in ("a", "b") or name in names:
+        if name not in ("a", "b", SUMS_OF_B) or name in names:
             return None
         names.append(name)
-        reasons.append(refusal.reason)
-        problem = problem.with_operands({name: _copy(problem, name)[0]})
+        if name == SUMS_OF_B:
+            problem = with_sums(problem)
+        else:
+            reasons.append(refusal.reason)
+            problem = problem.with_operands({name: _copy(problem, name)[0]})
     return copying(asked, names, tuple(reasons))
 
 
 def copying(problem: Problem, names: Sequence[str], reasons: tuple[str, ...]) -> Copied | None:
-    """The problem with copies of the named operands, each needed for its reason; None if they take too much memory.
+    """The problem with the named operands made by each call, copies for these reasons; None if they take much memory.
 
-    That is much, and more than the operands, unless the problem may be given to no other kernel.
+    That is more than the operands, and more than UNCOUNTED_BYTES, unless the problem may be given to no other kernel.
     """
     if not names:
         return Copied(problem)
     copies: dict[str, Matrix] = {}
     offsets: dict[str, int] = {}
     nbytes = 0
-    for name in names:
+    for name in (each for each in names if each != SUMS_OF_B):
         copies[name], size = _copy(problem, name)
         offsets[name], nbytes = nbytes, nbytes + size
     if nbytes > UNCOUNTED_BYTES and nbytes > problem.minimum_bytes and not problem.batch_invariant:
         return None
-    return Copied(problem.with_operands(copies), repacking(problem, copies), offsets, nbytes, reasons)
+    posed = problem.with_operands(copies)
+    repack = repacking(problem, copies) if copies else None
+    if SUMS_OF_B not in names:
+        return Copied(posed, repack, offsets, nbytes, reasons)
+    return Copied(with_sums(posed), repack, offsets, nbytes, reasons, summing_codes(posed))
 
 
 def _copy(problem: Problem, name: str) -> tuple[Matrix, int]:
@@ -154,6 +198,29 @@ class CopyingExecutable:
                 pointers[role] = copies[role] = workspace + offset
             counted = self._repack([*sources, copies[a], copies[b], 0], 1.0, 1.0, stream)
             counters = self._multiply(pointers, alpha, beta, stream)
+        if counters is not None:
+            counters.merge(counted)
+        return counters
+
+
+class CodeSummingExecutable:
+    """An Executable that sums the columns of b into a workspace of its own before each launch."""
+
+    def __init__(self, copied: Copied, add: Executable, multiply: Executable, workspaces: Workspaces, exchanged: bool):
+        """exchanged: as in CopyingExecutable."""
+        workspaces.prepare_workspace()
+        assert copied.summing is not None
+        self._add, self._multiply, self._workspaces = add, multiply, workspaces
+        self._b = 0 if exchanged else 1
+        self._place = operand_names(copied.problem.epilogue.expression).index(SUMS_OF_B)
+        self._nbytes = copied.summing.batch_count * copied.summing.n * int32.nbytes
+
+    def __call__(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
+        """Add and multiply, in the order of the stream; returns what the product's launch returns, and all counts."""
+        before, behind = pointers[: self._place], pointers[self._place :]
+        with self._workspaces.workspace(self._nbytes, stream) as sums:
+            counted = self._add([0, pointers[self._b], 0, 0, sums], 1.0, 0.0, stream)
+            counters = self._multiply([*before, sums, *behind], alpha, beta, stream)
         if counters is not None:
             counters.merge(counted)
         return counters

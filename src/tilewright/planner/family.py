@@ -14,11 +14,9 @@ from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.registry import FEW_ROWS
-from tilewright.kernels.repack import RepackConfig
 from tilewright.planner import tuned
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, Offers, standing_for
-from tilewright.planner.copies import REPACK, CopyingExecutable
 from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
@@ -165,11 +163,11 @@ class Family:
         if loaded is None:
             return None
         launch, compiled, executable = loaded
-        if copied.repacking is not None:
-            repack = self._loaded(REPACK, RepackConfig(), copied.repacking, copied=True)
-            if repack is None:
-                return None
-            executable = CopyingExecutable(copied, repack[-1], executable, backend, launch.exchanged)
+        steps = [self._loaded(*step, copied=True) for step in copied.steps]
+        ahead = [step[-1] for step in steps if step is not None]
+        if len(ahead) < len(steps):
+            return None
+        executable = copied.before(executable, ahead, backend, launch.exchanged)
         rows, (arrays, _, pointers, _) = member.rows, member.call
         bounds = [row.bounds(rows) for row in self._rows]
         if arrays[OUT] is not None:

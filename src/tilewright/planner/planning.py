@@ -14,7 +14,6 @@ from tilewright.planner.ahead import prepare
 from tilewright.planner.call_arguments import Arrays
 from tilewright.planner.choose import Choice, choose
 from tilewright.planner.column_sums import SummingExecutable
-from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.family import Families, Member
 from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
@@ -40,10 +39,10 @@ def plan_of(request: Request, choice: Choice | None = None) -> Plan:
         *beside, launch = choice.launches(backend.hardware)
         compiled, executable = _loaded(launch, request)
         others = [_loaded(each, request)[1] for each in beside]
-        if choice.copied.copies:
-            executable = CopyingExecutable(choice.copied, others.pop(0), executable, backend, launch.exchanged)
-        if others:
-            executable = SummingExecutable(request.problem, executable, others.pop(), backend)
+        ahead = others[: len(choice.copied.steps)]
+        executable = choice.copied.before(executable, ahead, backend, launch.exchanged)
+        if others[len(ahead) :]:
+            executable = SummingExecutable(request.problem, executable, others[-1], backend)
         prepared = Prepared(choice, compiled, executable, launch.exchanged != binding.is_exchanged)
     (arrays, signatures, pointers, names), operands, allocate = request.call, request.operands, None
     if arrays[OUT] is None:

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.arrays import adopt
 from tilewright.dtypes import FP8, DType, fp32, int8, int32
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, ZERO
+from tilewright.expression.tree import GIVEN, OUT_SCALE, SCALES, ZERO
 from tilewright.operand import Operand, values_of
 from tilewright.problem import RECIPES, cuts_k
 
@@ -30,7 +30,7 @@ class Scaling(NamedTuple):
     @property
     def given(self) -> dict[str, Any]:
         """The arrays that there are, by name."""
-        named = zip(HIDDEN, (self.scale_a, self.scale_b, self.zero_a, self.scale_out), strict=True)
+        named = zip(GIVEN, (self.scale_a, self.scale_b, self.zero_a, self.scale_out), strict=True)
         return {name: array for name, array in named if array is not None}
 
     def check(self) -> None:
@@ -38,7 +38,7 @@ class Scaling(NamedTuple):
         if self.recipe is not None and not (isinstance(self.recipe, str) and self.recipe in RECIPES):
             raise ArgumentValueError(f"recipe={self.recipe!r} is unknown: use None or one of {_RECIPES}")
         given = self.given
-        for name in HIDDEN:
+        for name in GIVEN:
             if self.recipe is None and name in given and name != OUT_SCALE:
                 raise ArgumentValueError(
                     f"{name} was given without recipe=, which says what each scale is for: pass one of {_RECIPES}"

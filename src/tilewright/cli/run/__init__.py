@@ -61,6 +61,7 @@ def run(
     layout: LayoutOption = Layout.nt,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     activation: ActivationOption = None,
+    zero_a: Annotated[bool, typer.Option("--zero-a", help="Give rows of an A of int8 zero points.")] = False,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
@@ -80,7 +81,7 @@ def run(
       tilewright run
       tilewright run 4096 4096 4096 --dtype bf16
       tilewright run 256 256 256 --dtype fp8_e4m3 --recipe row --bias
-      tilewright run 256 256 256 --dtype int8
+      tilewright run 256 256 256 --dtype int8 --recipe row --zero-a
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
@@ -102,6 +103,7 @@ def run(
         out_dtype=elements.out,
         recipe=elements.recipe,
         fast_accumulation=elements.fast_accumulation,
+        zero_a=zero_a,
         layout=layout.value,
         **(said or ({} if scaled else plain)),
     )
@@ -287,6 +289,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "out_dtype": product.out_dtype.name,
         "recipe": product.recipe,
         "fast_accumulation": product.fast_accumulation,
+        "zero_a": product.zero_a,
         "layout": product.layout,
         "epilogue": product.epilogue.get("epilogue"),
         "gate": product.epilogue.get("gate"),

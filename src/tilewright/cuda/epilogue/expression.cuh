@@ -13,9 +13,9 @@
 //
 // and its Config names it as Expression (kernels/epilogue.py). With a gate, `apply` takes x and y
 // in place of acc. Further outputs are its types Sums and Maximum, and sums_columns. Scales of sums
-// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points; or
-// its type Blocks, of scales that change along k, which a main loop reads. Behind these is Stored,
-// the scale of the results, which further outputs do not see.
+// are operands, too, ahead of the others: its type Scales, and then Zero, of A's zero points, maybe
+// with the sums of B's columns; or its type Blocks, of scales that change along k, which a main
+// loop reads. Behind these is Stored, the scale of the results, which further outputs do not see.
 #pragma once
 #include "epilogue/functions.cuh"
 #include "epilogue/largest.cuh"
@@ -89,6 +89,33 @@ struct ZeroRow {
                                      const MatrixParameters* matrix, int batch, int row)
       : value(static_cast<const int32_t*>(
             matrix->pointer)[batch_offset(parameters, *matrix, batch) + row * matrix->row_stride]) {
+  }
+};
+
+// Zero points of A and sums of B's columns, those of a column of out and the next.
+struct ShiftFactors {
+  Pair<int32_t> zeros, sums;
+};
+
+// What zero points of A add to a row of sums: each times the sum of a column of B, which an earlier
+// launch has made.
+template <class ZeroOfA, class SumOfB>
+struct ShiftRow {
+  static __device__ constexpr int count() { return 2; }
+  ZeroOfA zero;
+  SumOfB sum;
+
+  __device__ __forceinline__ ShiftRow(const GemmParameters& parameters,
+                                      const MatrixParameters* matrices, int batch, int row)
+      : zero(parameters, matrices[0], batch, row), sum(parameters, matrices[1], batch, row) {}
+
+  // That of `column` and the next, of which the first `inside` exist. known: the factors of the row
+  // ahead, unless this is the `first`, of which those that all rows have alike are not read again.
+  __device__ __forceinline__ Pair<int32_t> load(int column, int inside, bool first,
+                                                ShiftFactors& known) const {
+    if (first || !ZeroOfA::is_alike) known.zeros = zero.load(column, inside);
+    if (first || !SumOfB::is_alike) known.sums = sum.load(column, inside);
+    return {known.zeros.first * known.sums.first, known.zeros.second * known.sums.second};
   }
 };
 
@@ -247,6 +274,12 @@ class ExpressionRow {
     return sum - zero.value * of_b;
   }
 
+  // What zero points add to the sums of `column` and the next; for the parameters, see ShiftRow.
+  __device__ __forceinline__ Pair<int32_t> shift(int column, int inside, bool first,
+                                                 ShiftFactors& known) const {
+    return zero.load(column, inside, first, known);
+  }
+
   // The values of `column` and the next from their accumulators; `inside` of them exist.
   template <class Ahead = ReadInPlace>
   __device__ __forceinline__ float2 finish(float first, float second, int column, int inside,
@@ -300,6 +333,10 @@ class ExpressionRow {
 // Whether rows of A have zero points, so that the main loop also sums the columns of B.
 template <class Config>
 concept HasZero = requires { requires Config::Expression::Zero::count() == 1; };
+
+// Whether rows of A have zero points, and an earlier launch has summed the columns of B.
+template <class Config>
+concept HasShift = requires { requires Config::Expression::Zero::count() == 2; };
 
 // Whether scales change along k, so that the main loop scales the products of each 128.
 template <class Config>

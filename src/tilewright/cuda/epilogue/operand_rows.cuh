@@ -49,6 +49,39 @@ struct OperandRow<Element, 0, false, alike> {
   __device__ __forceinline__ void prefetch(int, int, int, int) const {}
 };
 
+// One row of an operand of whole numbers; its constants as above.
+template <int step, bool pairs, bool alike>
+struct WholeRow {
+  static constexpr bool is_alike = alike;
+  const int32_t* elements;
+  int64_t stride;
+
+  __device__ __forceinline__ WholeRow(const GemmParameters& parameters,
+                                      const MatrixParameters& matrix, int batch, int row)
+      : elements(static_cast<const int32_t*>(matrix.pointer) +
+                 batch_offset(parameters, matrix, batch) + (alike ? 0 : row * matrix.row_stride)),
+        stride(step == 1 ? 1 : matrix.column_stride) {}
+
+  // `column` and the next; of these, the first `inside` exist, and the others count as 0.
+  __device__ __forceinline__ Pair<int32_t> load(int column, int inside) const {
+    return load_pair<pairs>(elements + column * stride, stride, inside);
+  }
+};
+
+// All elements of the row are one, which is read once.
+template <bool alike>
+struct WholeRow<0, false, alike> {
+  static constexpr bool is_alike = false;
+  int32_t value;
+
+  __device__ __forceinline__ WholeRow(const GemmParameters& parameters,
+                                      const MatrixParameters& matrix, int batch, int row)
+      : value(static_cast<const int32_t*>(
+            matrix.pointer)[batch_offset(parameters, matrix, batch) + row * matrix.row_stride]) {}
+
+  __device__ __forceinline__ Pair<int32_t> load(int, int) const { return {value, value}; }
+};
+
 // Operands whose rows are alike have numbers, in their order; this reads all where they are used.
 struct ReadInPlace {
   template <int number, class Row>

@@ -66,7 +66,6 @@ class Consumer {
       }
       wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
-    promotion.release();
   }
 
   // The products of a k-block, which are under way in one of two buffers. Those of the next one are
@@ -89,7 +88,6 @@ class Consumer {
       sums[v] = promotion.template add<false>(sums[v], products[buffer][v], 0, v);
     }
     wgmma_results(sums);
-    promotion.release();
   }
 
  public:

@@ -22,7 +22,6 @@ struct Promotion {
 
   static __device__ __forceinline__ void skip(int k_blocks) {}
   static __device__ __forceinline__ void read() {}
-  static __device__ __forceinline__ void release() {}
 
   // A sum and value `value` of row block `row_block` of the products, the first ones or others.
   template <bool first>
@@ -54,7 +53,8 @@ class Promotion<Config> {
   // Leaves the k-blocks of a tile to another consumer.
   __device__ __forceinline__ void skip(int k_blocks) { position.skip(k_blocks); }
 
-  // Waits for the scales of the next k-block, and reads them.
+  // Waits for the scales of the next k-block, and reads them. Then the slot is free: few fit, and
+  // one must be filled again before its turn comes.
   __device__ __forceinline__ void read() {
     mbarrier_wait(shared_address(&ring.scales_full[position.slot]), position.parity);
     const uint32_t slot = shared_address(ring.scales[position.slot]);
@@ -66,10 +66,6 @@ class Promotion<Config> {
       }
     }
     columns.read(slot + Config::tile_m * 4);
-  }
-
-  // This warp needs them no more.
-  __device__ __forceinline__ void release() {
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(shared_address(&ring.scales_empty[position.slot]));
     position.advance();

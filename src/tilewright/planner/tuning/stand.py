@@ -22,7 +22,6 @@ from tilewright.measure.elements import Elements
 from tilewright.measure.graph import graph_work
 from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
-from tilewright.planner.copies import CopyingExecutable
 from tilewright.planner.tuning.candidates import Candidate
 from tilewright.problem import EXCHANGED, RECIPES, Matrix, Problem, operand_names, output_key
 from tilewright.reference import columns_of_b, reference, sampled_lines
@@ -261,11 +260,12 @@ class Stand:
     def _launcher(self, candidate: Candidate, compiled: CompiledKernel) -> "_Launcher":
         launch, copied = candidate.launch, candidate.copied
         executable: Executable = self.backend.prepare(compiled, launch.shape, launch.arguments)
-        if copied is not None and copied.copies:
-            (copying,) = copied.launches(self.hardware)
-            built = build(copying.source, self.backend.arch)
-            repack = self.backend.prepare(built, copying.shape, copying.arguments)
-            executable = CopyingExecutable(copied, repack, executable, self.backend, launch.exchanged)
+        if copied is not None:
+            ahead = [
+                self.backend.prepare(build(each.source, self.backend.arch), each.shape, each.arguments)
+                for each in copied.launches(self.hardware)
+            ]
+            executable = copied.before(executable, ahead, self.backend, launch.exchanged)
         addresses = []
         for number in range(self.sets):
             by_name = self.pointers(number)
