@@ -6,6 +6,7 @@ Ctrl-C stops within one mutant per process and leaves the results unchanged.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -32,6 +33,8 @@ Name: TypeAlias = tuple[str, str]
 """The name of a subject, and that of a mutant."""
 Found: TypeAlias = dict[Name, str | None]
 """What was found about each; None for nothing."""
+Runs: TypeAlias = dict[str, dict[str, str]]
+"""When subjects were run, and the digest of the PTX, by name."""
 Row: TypeAlias = tuple[Subject, Mutant, str | None, str | None]
 """A mutant, what was found, and the argument that it is equivalent."""
 
@@ -49,10 +52,10 @@ def main() -> None:
     if options.list:
         _list(subjects)
         return
-    found, dates = _kept(subjects) if options.new else ({}, {})
+    found, runs = _kept(subjects) if options.new else ({}, {})
     jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
     found |= _run([job for job in jobs if job not in found], options.processes)
-    record = _record(subjects, found, dates)
+    record = _record(subjects, found, runs)
     _show(record)
     if subjects == list(SUBJECTS):
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
@@ -67,23 +70,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _kept(subjects: list[Subject]) -> tuple[Found, dict[str, str]]:
-    """What the record has of subjects whose Config, product and mutants are the same, and when each was run."""
+def _kept(subjects: list[Subject]) -> tuple[Found, Runs]:
+    """What the record has of subjects whose Config, product, PTX and mutants are the same, and their runs.
+
+    Older runs lack the digest of their PTX.
+    """
     found: Found = {}
-    dates = {}
+    runs: Runs = {}
     record = json.loads(RECORD.read_text())
     for subject in subjects if record["nvrtc"] == str(nvrtc_version()) else ():
         details, mutants = on_record(subject)
-        same = details.items() >= _identity(subject).items()
+        ptx = _digest(subject)
+        same = details.items() >= _identity(subject).items() and details.get("ptx", ptx) == ptx
         if same and mutants.keys() == {mutant.name for mutant in subject.mutants()}:
             found |= {(subject.name, name): how for name, how in mutants.items()}
-            dates[subject.name] = details["date"]
-    return found, dates
+            runs[subject.name] = {key: details[key] for key in ("date", "ptx") if key in details}
+    return found, runs
 
 
 def _identity(subject: Subject) -> dict[str, str]:
     """What a subject is, as the record has it."""
     return {"config": str(subject.config), "product": subject.described}
+
+
+def _digest(subject: Subject) -> str:
+    """SHA-256 of the PTX whose mutants run."""
+    return hashlib.sha256(subject.plain.encode()).hexdigest()
 
 
 def _run(jobs: list[Name], processes: int) -> Found:
@@ -132,10 +144,10 @@ def find(subject_name: str, mutant_name: str) -> str | None:
             signal.alarm(0)
 
 
-def _record(subjects: list[Subject], found: Found, dates: dict[str, str]) -> dict[str, Any]:
+def _record(subjects: list[Subject], found: Found, runs: Runs) -> dict[str, Any]:
     """The record: numbers by kernel and by kind, and for each subject how each mutant was reported.
 
-    dates: when subjects were run that have not been run now.
+    runs: those of subjects that have not been run now.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [
@@ -154,7 +166,7 @@ def _record(subjects: list[Subject], found: Found, dates: dict[str, str]) -> dic
         "kinds": {kind: _numbers([row for row in rows if row[1].kind == kind]) for kind in kinds},
         "subjects": {
             subject.name: {
-                "date": dates.get(subject.name, now),
+                **runs.get(subject.name, {"date": now, "ptx": _digest(subject)}),
                 **_identity(subject),
                 **_details([row for row in rows if row[0] is subject]),
             }
