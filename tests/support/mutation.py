@@ -12,7 +12,6 @@ import numpy as np
 
 import tilewright as tw
 from support import mutants
-from support.cases import over_blocks
 from support.quantization import assert_quantized
 from support.rungs import RUNGS
 from tilewright import dtypes
@@ -30,7 +29,6 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.rounding import ceil_div
 
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""
@@ -50,9 +48,6 @@ class Subject:
 
     A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop
     meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets B transposed.
-
-    recipe: that of the scales, if they are of blocks. Where products are added behind the next ones, two at a time, the
-    second product has six k-blocks and the first an odd number.
     """
 
     name: str
@@ -61,7 +56,6 @@ class Subject:
     dtype: str
     shape: tuple[int, int, int]
     out_dtype: str | None = None
-    recipe: str | None = None
 
     @property
     def shapes(self):
@@ -72,10 +66,7 @@ class Subject:
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each; those of `gemv` need none
-        aligned = 16 if self.recipe else 8
-        if self.recipe and self.config.wait_depth:
-            others += 5
-        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + aligned + k % aligned)
+        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + 8 + k % 8)
 
     @property
     def rung(self):
@@ -91,8 +82,7 @@ class Subject:
     def described(self):
         """The larger product, in words."""
         m, n, k = self.shape
-        scales = f", scales {self.recipe}" if self.recipe else ""
-        return f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}{scales}"
+        return f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}"
 
     @property
     def plain(self):
@@ -114,7 +104,7 @@ class Subject:
         """Whether a product has the bits that it must have."""
         expected = _product(self, shape)
         out = np.full_like(expected, np.nan)
-        _planned(self, shape, backend, out)(*_operands(self, shape), **_scales(self, shape), out=out)
+        _planned(self, shape, backend, out)(*_operands(self, shape), out=out)
         return out.tobytes() == expected.tobytes()
 
     def mutants(self) -> tuple[mutants.Mutant, ...]:
@@ -124,7 +114,12 @@ class Subject:
 
 @dataclass(frozen=True)
 class Quantizing(Subject):
-    """Kernel `quantize` in place of a product: x and x.T get codes and scales, in one launch. shape: (m, 1, k)."""
+    """Kernel `quantize` in place of a product: x and x.T get codes and scales, in one launch.
+
+    shape: (m, 1, k). block: what shares a scale.
+    """
+
+    block: str = "1x128"
 
     @property
     def shapes(self):
@@ -135,7 +130,7 @@ class Quantizing(Subject):
     def described(self):
         """The quantization, in words."""
         m, _, k = self.shape
-        return f"{m}x{k} {self.dtype} -> {self.out_dtype}, scales {self.recipe}"
+        return f"{m}x{k} {self.dtype} -> {self.out_dtype}, scales {self.block}"
 
     def compiled(self):
         """The PTX of its translation unit, made anew."""
@@ -146,9 +141,9 @@ class Quantizing(Subject):
     def is_right_on(self, backend, shape):
         """Whether codes and scales have the bits that they must have."""
         x, _ = _operands(self, shape)
-        result = tw.quantize(x, self.out_dtype, block=self.recipe, transposed=True, backend=backend)
+        result = tw.quantize(x, self.out_dtype, block=self.block, transposed=True, backend=backend)
         try:
-            assert_quantized(result, x, self.out_dtype, self.recipe)
+            assert_quantized(result, x, self.out_dtype, self.block)
         except AssertionError:
             return False
         return True
@@ -160,14 +155,6 @@ def _rung(name, shape, dtype="fp32"):
 
 def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
     return Subject(f"wgmma {name}", "wgmma", WgmmaConfig(tile_m, tile_n, stages, **options), "bf16", shape, out_dtype)
-
-
-DIRECT = {"epilogue": "direct", "overlap": False}
-
-
-def _scaled(recipe, name, tile_m, tile_n, stages, shape, out_dtype, **options):
-    config = WgmmaConfig(tile_m, tile_n, stages, tile_k=128, **options)
-    return Subject(f"wgmma {recipe}{name}", "wgmma", config, "fp8_e4m3", shape, out_dtype, recipe)
 
 
 def _quantizing(block, shape):
@@ -210,9 +197,6 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
-    _scaled("1x128_128x128", "", 128, 96, 2, (520, 88, 304), "bf16"),
-    _scaled("1x128_128x128", ", ping-pong", 128, 32, 2, (136, 136, 304), "fp32", **DIRECT, ping_pong=True),
-    _scaled("1x128_1x128", ", wait depth 1", 128, 32, 5, (136, 136, 560), "fp32", **DIRECT, wait_depth=1),
     Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
     Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
     Subject("gemv, fp32", "gemv", GemvConfig(8, 16, 2, 2, 2, 2), "fp32", (6, 40, 556)),
@@ -228,8 +212,6 @@ SUBJECTS = (
 """Every kernel of the registry that synchronizes, in variants that do so differently.
 
 CTAs of a cluster do not end with the last slot of their ring: what waits for all slots goes round its end.
-With scales of blocks, tiles, k-blocks and stages are as many as make each copy of a line go round its ring, and scales
-arrive behind their k-block.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """
@@ -298,8 +280,6 @@ class _Counted(Asynchrony):
 def _planned(subject, shape, backend, out=None):
     return tw.plan(
         *_operands(subject, shape),
-        **_scales(subject, shape),
-        recipe=subject.recipe,
         out=out,
         out_dtype=subject.out_dtype,
         kernel=subject.kernel,
@@ -322,24 +302,10 @@ def _operands(subject, shape):
 
 
 @cache
-def _scales(subject, shape):
-    """Uneven powers of two, with which sums stay exact; none without a recipe."""
-    if subject.recipe is None:
-        return {}
-    m, n, k = shape
-    numbers = np.random.default_rng(1)
-    columns = ceil_div(n, 128) if subject.recipe.endswith("128x128") else n
-    shapes = {"scale_a": (m, ceil_div(k, 128)), "scale_b": (ceil_div(k, 128), columns)}
-    return {name: (2.0 ** numbers.integers(-2, 3, shape)).astype(np.float32) for name, shape in shapes.items()}
-
-
-@cache
 def _product(subject, shape):
-    operands = [operand.astype(np.float64) for operand in _operands(subject, shape)]
-    for operand, scale in zip(operands, _scales(subject, shape).values(), strict=False):
-        operand *= over_blocks(scale, operand.shape)
+    a, b = _operands(subject, shape)
     dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
-    return (operands[0] @ operands[1]).astype(np.float32).astype(dtype)
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
 
 
 @cache
