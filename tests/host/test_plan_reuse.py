@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Barrier, BrokenBarrierError, Lock
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -245,7 +246,7 @@ class InTurns(RecordingBackend):
 def test_calls_of_a_plan_on_two_streams_share_no_workspace(monkeypatch):
     monkeypatch.setattr(planning, "build", lambda unit, arch: None)
     a, b, zeros = np.zeros((64, 128), np.int8), np.zeros((128, 64), np.int8), np.zeros((64, 1), np.int32)
-    given = {"scale_a": np.ones((), np.float32), "scale_b": np.ones((), np.float32), "zero_a": zeros}
+    given: Any = {"scale_a": np.ones((), np.float32), "scale_b": np.ones((), np.float32), "zero_a": zeros}
     outs, backend = {7: f16(64, 64), 9: f16(64, 64)}, InTurns()
     plan = tw.plan(a, b, out=outs[7], recipe="tensor", kernel="wgmma", backend=backend, **given)
     with ThreadPoolExecutor(2) as threads:
