@@ -206,7 +206,11 @@ def test_plans_write_the_outputs_of_each_call():
             ArgumentValueError,
             "outputs['acc'] shares memory with operands['x']",
         ),
-        ({"outputs": {"acc": FULL, "amax": FULL[:1, 0]}}, ArgumentValueError, "shares memory with outputs['amax']"),
+        (
+            {"outputs": {"acc": FULL, "amax": FULL[:1, 0]}},
+            ArgumentValueError,
+            "shares memory with outputs['amax']: the kernel would write both; pass another outputs['acc']",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_output_is_said(options, error, message):

@@ -158,7 +158,10 @@ def test_operands_and_acc_must_be_read():
         parse("bias", ["bias"])
 
 
-@pytest.mark.parametrize("name", ["acc", "gelu", "where", "lambda", "None", "1x", "", "x y", "\u00e9", "x" * 65, "x-y"])
+@pytest.mark.parametrize(
+    "name",
+    ["acc", "gelu", "where", "lambda", "None", "1x", "", "x y", "\u00e9", "x" * 65, "x-y", "_", "__LINE_", "__shared_"],
+)
 def test_an_operand_cannot_be_called_so(name):
     with pytest.raises(ArgumentValueError, match="take another"):
         parse("acc", [name])
@@ -167,6 +170,9 @@ def test_an_operand_cannot_be_called_so(name):
 def test_types_are_checked():
     with pytest.raises(ArgumentTypeError, match="epilogue=3 is no text"):
         parse(3, ())
+    with pytest.raises(ArgumentTypeError, match=r"epilogue=\[0, 1, .*\.\.\. is no text") as caught:
+        parse(list(range(10000)), ())
+    assert len(str(caught.value)) < 300
     with pytest.raises(ArgumentTypeError, match="give it a text"):
         parse("acc", [3])  # type: ignore[list-item]
 

@@ -19,7 +19,7 @@ def test_every_kernel_is_asked_and_answers_in_names_that_there_are():
     pairs = {a.name if a is b else f"{a} by {b}" for a, b in PRODUCTS}
     for row in rows:
         assert pairs >= set(row["types"])
-        assert {"none", *RECIPES} >= {text.removesuffix(" fast") for text in row["scales"]}
+        assert {"none", *RECIPES} >= {text.removesuffix(" fast").removesuffix(" zero_a") for text in row["scales"]}
         assert set(LAYOUTS) >= set(row["layouts"])
         assert set(ARCHITECTURES) >= set(row["architectures"])
     taken = {name for row in rows for name in row["types"]}
@@ -46,6 +46,15 @@ def test_what_needs_fast_accumulation_says_so():
     assert {"none fast", "tensor fast", "row fast"} <= scales["sm_89"]
     assert not {"none", "tensor", "row"} & scales["sm_89"]
     assert {row.types_text for row in rows} == {"fp8_e4m3, fp8_e5m2, each with each"}
+
+
+def test_zero_points_are_for_int8_on_tensor_cores():
+    scales = {text for row in support(KERNELS["wgmma"]) if "int8" in row.types for text in row.scales}
+    assert scales == {"none", "tensor", "tensor zero_a", "row", "row zero_a"}
+    rows = in_json("kernels")["kernels"]
+    shifted = [row for row in rows if any(text.endswith("zero_a") for text in row["scales"])]
+    assert {row["kernel"] for row in shifted} >= {"wgmma", "mma"}
+    assert {name for row in shifted for name in row["types"]} == {"int8"}
 
 
 def test_options_leave_only_what_they_ask_for():

@@ -1,9 +1,11 @@
 """Plans that are called again: what may change, and what must be refused before anything is launched."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import count
 from threading import Barrier, BrokenBarrierError, Lock
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import tilewright as tw
 from support.doubles import GpuArray, RecordingBackend, Shared
 from tilewright.backends.driver_calls import CudaError
 from tilewright.backends.gpu import GpuBackend
+from tilewright.hardware import H200
 from tilewright.planner import planning
 
 
@@ -215,6 +218,47 @@ def test_threads_share_one_pool_of_workspaces(monkeypatch):
     with pytest.raises(CudaError, match="allocating a workspace of 65 bytes, for copies of operands or sums"):
         backend.workspace(65, 0).__enter__()
     assert len(freed) == 2
+
+
+class InTurns(RecordingBackend):
+    """Runs launches of two threads in turns, and gives each workspace an address of its own."""
+
+    def __init__(self):
+        super().__init__(H200, own_streams=(7, 9))
+        self.turn, self.given, self.addresses = Barrier(2, timeout=10), [], count(1 << 40, 1 << 20)
+
+    def prepare(self, compiled, shape, arguments):
+        launch = super().prepare(compiled, shape, arguments)
+
+        def in_turns(*call):
+            self.turn.wait()
+            launch(*call)
+
+        return in_turns
+
+    @contextmanager
+    def workspace(self, nbytes, stream):
+        address = next(self.addresses)
+        self.given.append((stream, address))
+        yield address
+
+
+def test_calls_of_a_plan_on_two_streams_share_no_workspace(monkeypatch):
+    monkeypatch.setattr(planning, "build", lambda unit, arch: None)
+    a, b, zeros = np.zeros((64, 128), np.int8), np.zeros((128, 64), np.int8), np.zeros((64, 1), np.int32)
+    given: Any = {"scale_a": np.ones((), np.float32), "scale_b": np.ones((), np.float32), "zero_a": zeros}
+    outs, backend = {7: f16(64, 64), 9: f16(64, 64)}, InTurns()
+    plan = tw.plan(a, b, out=outs[7], recipe="tensor", kernel="wgmma", backend=backend, **given)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda stream: plan(a, b, out=outs[stream], stream=stream, **given), outs))
+    assert len(backend.launched) == 6
+    for stream, out in outs.items():
+        repack, add, multiply = (pointers for pointers, _, _, of in backend.launched if of == stream)
+        copy, sums = (address for of, address in backend.given if of == stream)
+        assert repack == [a.ctypes.data, b.ctypes.data, 0, copy, 0]
+        assert add == [0, copy, 0, 0, sums]
+        assert (multiply[0], multiply[1], multiply[4]) == (a.ctypes.data, copy, out.ctypes.data)
+        assert multiply[-1] == sums
 
 
 def test_gpu_arrays_are_passed_by_their_own_addresses(backend):

@@ -33,7 +33,7 @@ def lines(record: dict[str, Any]) -> Iterator[str]:
         "Of the layout, one letter is for A and one for B; `t` means that it is stored transposed.",
         "What the production kernels do not take as it is, they may take with a copy, of which `plan.reason` tells.",
         "Scales are those of a recipe ([low precision](low-precision.md)); `fast` behind it means that "
-        "`fast_accumulation=True` is needed.",
+        "`fast_accumulation=True` is needed, and `zero_a` that rows of A may have zero points.",
         "",
         "## Production kernels",
         "",

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 from tilewright import dtypes
 from tilewright.checking.product import Product, whole_tiles
+from tilewright.expression.tree import ZERO
 from tilewright.hardware import GPUS, standing_for
 from tilewright.kernels.kernel import Kernel
 from tilewright.measure.elements import Elements
+from tilewright.planner.copies import copied
 from tilewright.planner.scaling import SCALED
 from tilewright.problem import FAST, cuts_k
 
@@ -24,7 +26,8 @@ _EACH_WITH_EACH = tuple(str(Elements.of(a, b)) for a in dtypes.FP8 for b in dtyp
 class Support(NamedTuple):
     """Products that a kernel takes in the same layouts on the same architectures.
 
-    types: of A and B; scales: recipes, NO_SCALES among them, those with `fast` behind them with fast accumulation.
+    types: of A and B; scales: recipes, NO_SCALES among them, those with `fast` behind them with fast accumulation and
+    those with `zero_a` with zero points of A.
     cases: how many generated products of a kernel and types came out right on a GPU; 0 if only the emulator ran them.
     """
 
@@ -59,6 +62,9 @@ def support(kernel: Kernel, record: Mapping[str, Any] | None = None) -> list[Sup
         types = Elements.of(elements.a, elements.b)
         for layouts, architectures in found:
             scales.setdefault((types, layouts, architectures), []).append(text)
+        if elements.a is dtypes.int8 and elements.recipe is not None:
+            for layouts, architectures in _answers(kernel, elements, zero_a=True):
+                scales.setdefault((types, layouts, architectures), []).append(f"{text} {ZERO}")
     rows: dict[tuple[Any, ...], list[str]] = {}
     for (kinds, layouts, architectures), texts in scales.items():
         key = (tuple(texts), layouts, architectures, _cases(kernel, kinds.a.name, architectures, record))
@@ -76,8 +82,10 @@ def _questions() -> Iterator[Elements]:
                 yield elements._replace(fast_accumulation=True)
 
 
-def _answers(kernel: Kernel, elements: Elements) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The layouts that a kernel takes, with the architectures where it takes these."""
+def _answers(
+    kernel: Kernel, elements: Elements, zero_a: bool = False
+) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """The layouts that a kernel takes, with the architectures where it takes these; zero_a: with zero points of A."""
     taken: dict[str, list[str]] = {arch: [] for arch in ARCHITECTURES}
     shape, *_ = whole_tiles(kernel) or [(16, 128, 128 if kernel.name != "copy" else 0)]
     results = dtypes.results(elements.a, elements.b, scaled=elements.recipe is not None)
@@ -91,12 +99,14 @@ def _answers(kernel: Kernel, elements: Elements) -> Iterator[tuple[tuple[str, ..
                 b_dtype=elements.b,
                 recipe=elements.recipe,
                 fast_accumulation=elements.fast_accumulation,
+                zero_a=zero_a,
             ).problem
             for out in results
         ]
         for arch, layouts in taken.items():
             hardware = standing_for(arch)
-            if any(kernel.refuses(problem, hardware) is None for problem in problems):
+            made = [copied(problem, kernel, hardware) for problem in problems]
+            if any(each is not None and not each.offsets for each in made):
                 layouts.append(layout)
     for alike in dict.fromkeys(tuple(found) for found in taken.values() if found):
         yield alike, tuple(arch for arch, found in taken.items() if tuple(found) == alike)

@@ -51,7 +51,8 @@ def parse(text: str, names: Collection[str], gate: str | None = None) -> Express
     Raises TypeError for what is no text, and ValueError, with the place in the text, for one outside the grammar.
     """
     if not isinstance(text, str):
-        raise ArgumentTypeError(f"epilogue={text!r} is no text: pass an expression such as 'gelu(acc + bias)'")
+        given = _clipped(repr(text))
+        raise ArgumentTypeError(f"epilogue={given} is no text: pass an expression such as 'gelu(acc + bias)'")
     sums = sums_of(gate)
     for name in names:
         check_name(name, sums)
@@ -87,8 +88,8 @@ def check_name(name: object, sums: Collection[str]) -> None:
         )
     if not _NAME.fullmatch(name) or name in sums or name in FUNCTIONS or iskeyword(name):
         raise ArgumentValueError(
-            f"operands has the name {name!r}: take another, of at most {_LONGEST_NAME} letters, digits and _; "
-            f"{', '.join(sums)}, functions and Python's keywords have their own meaning"
+            f"operands has the name {name!r}: take another, a letter and at most {_LONGEST_NAME - 1} letters, "
+            f"digits and _; {', '.join(sums)}, functions and Python's keywords have their own meaning"
         )
 
 
@@ -110,7 +111,8 @@ def place_of(text: str, name: str) -> str:
 
 _PAIR = sums_of("stacked")
 _LONGEST_NAME = 64
-_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_]{{0,{_LONGEST_NAME - 1}}}")
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{_LONGEST_NAME - 1}}}")
+"""CUDA's own words, such as __shared__, begin with _, and a parameter of a kernel is called as its operand and a _."""
 _SPACE = re.compile(r"[\t\n\r\f\v]")
 
 

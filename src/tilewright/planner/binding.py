@@ -229,9 +229,10 @@ def _check_written(written: str, operands: Mapping[str, Operand], expression: Ex
             continue
         same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
         if not ((written, name) == ("out", "c") and same and operand.dtype == out.dtype):
+            harm = "write both" if name in WRITTEN else "read what it has overwritten"
             raise ArgumentValueError(
-                f"{written} shares memory with {name}: the kernel would read what it has overwritten; pass another "
-                f"{written} (only c may be out itself, with the same shape, strides and dtype)"
+                f"{written} shares memory with {name}: the kernel would {harm}; pass another {written} "
+                f"(only c may be out itself, with the same shape, strides and dtype)"
                 f"{use_of(name, expression)}"
             )
 
