@@ -31,6 +31,7 @@ RECORDS = {
     "promoted_h200": "fp8, with promoted sums and scales of blocks",
     "sweep_h200": "random products and batches",
     "sweep_layouts_h200": "random products and batches, all layouts",
+    "sweep_later_h200": "random products and batches, to which nothing was fitted",
 }
 FEW_ROWS = "gemv_h200"
 LOW = 0.9

@@ -126,7 +126,7 @@ def test_the_model_picks_well_among_random_configs_of_random_products():
     swept = calibrate.load(ROOT / "results" / "sweep_h200.json")
     assert {each.shape[3] for each in swept} == {1, 16, 64}
     quality = calibrate.evaluate(swept, COSTS)
-    assert quality.of_best.mean >= 0.945
+    assert quality.of_best.mean >= 0.955
     assert quality.of_best.least >= 0.7
     assert "cuBLAS" not in str(quality)
 
@@ -135,11 +135,17 @@ def test_the_model_picks_well_whatever_the_layout():
     swept = calibrate.load(ROOT / "results" / "sweep_layouts_h200.json")
     assert {each.shape[4] for each in swept} == {"nn", "nt", "tn", "tt"}
     quality = calibrate.evaluate(swept, COSTS)
-    assert quality.of_best.mean >= 0.93
+    assert quality.of_best.mean >= 0.94
     assert quality.of_best.least >= 0.6
 
 
-@pytest.mark.parametrize(("record", "mean", "least"), [("by_turns", 0.985, 0.95), ("promoted", 0.98, 0.97)])
+def test_the_model_picks_well_in_a_record_that_came_later():
+    quality = calibrate.evaluate(calibrate.load(ROOT / "results" / "sweep_later_h200.json"), COSTS)
+    assert quality.of_best.mean >= 0.935
+    assert quality.of_best.least >= 0.75
+
+
+@pytest.mark.parametrize(("record", "mean", "least"), [("by_turns", 0.995, 0.98), ("promoted", 0.98, 0.97)])
 def test_the_model_picks_well_by_turns_and_where_sums_are_promoted(record, mean, least):
     quality = calibrate.evaluate(calibrate.load(ROOT / "results" / f"{record}_h200.json"), COSTS)
     assert quality.of_best.mean >= mean

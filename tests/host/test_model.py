@@ -135,13 +135,14 @@ def test_clusters_splits_and_swapped_tiles_are_counted():
     assert predicted(100, 1000, 64, swap_ab=True).tile_count == 8
 
 
-def test_a_consumer_finishes_alone_what_it_multiplies_alone():
+def test_what_a_cta_stores_takes_its_time_whoever_stores_it():
+    """Elements one by one are the exception: there a consumer that multiplies alone also stores alone."""
     shared = WgmmaConfig(tile_n=128, epilogue="direct")
     configs = [shared, replace(shared, overlap=False, ping_pong=True)]
-    stored = np.array([1.0, 2.0]) * (COSTS.epilogue + COSTS.scattered)
+    epilogue, scattered = 2 * COSTS.epilogue, np.array([1.0, 2.0]) * COSTS.scattered
     prepared = prepare(tiles_of(configs, H200, scattered=(True, True)), "wgmma", bf16, H200, COSTS)
-    np.testing.assert_allclose(prepared.fixed, COSTS.launch + stored)
-    np.testing.assert_allclose(prepared.wave, COSTS.wave + stored - [COSTS.epilogue, 0.0])  # shared: of the next tile
+    np.testing.assert_allclose(prepared.fixed, COSTS.launch + epilogue + scattered)
+    np.testing.assert_allclose(prepared.wave, COSTS.wave + scattered + [0.0, epilogue])  # shared: of the next tile
     plain, shifted = (
         prepare_in("settled", tiles_of(configs, H200), "wgmma", bf16, H200, shifted=shifted)
         for shifted in (False, True)

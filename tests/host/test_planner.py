@@ -70,7 +70,7 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, cluster_m=2, group_m=4, epilogue="direct"),
+        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -102,12 +102,12 @@ CHOICES = (
     (
         "1024x1024x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_n=64, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "2048x2048x2048 tn bf16",
         H200,
-        WgmmaConfig(group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=8)),
     (
@@ -156,17 +156,17 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_n=72, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
-        WgmmaConfig(tile_n=72, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1024x1020x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_n=64, stages=9, group_m=8, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "4096x4096x4096 nt bf16 by 8",
