@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
@@ -80,7 +81,8 @@ class Operand(NamedTuple):
             reach += stride * (extent - 1)
         else:
             return False
-        if any(stride == 0 for stride, _ in dims):
+        places = 1 + sum(stride * (extent - 1) for stride, extent in dims)
+        if any(stride == 0 for stride, _ in dims) or prod(self.shape) > places:
             return True
         offsets = np.zeros(1, np.int64)
         for stride, extent in dims:

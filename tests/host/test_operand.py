@@ -133,6 +133,10 @@ def test_byte_range_and_self_overlap_by_enumeration(view):
     assert view.overlaps_itself() == (len(np.unique(addresses)) != addresses.size)
 
 
+def test_more_elements_than_places_overlap_without_a_list_of_them():
+    assert operand((10**7, 10**7), (1, 1), 4096).overlaps_itself()
+
+
 @SETTINGS
 @given(views, views)
 def test_overlap_by_enumeration(first, second):
