@@ -1,11 +1,12 @@
 """Run every mutant of every kernel in the emulator; write the number of reports to results/mutation_score.json.
 
-python tools/mutation_score.py [--processes N] [--only SUBJECT] [--list]
+python tools/mutation_score.py [--processes N] [--only SUBJECT] [--new] [--list]
 
 Ctrl-C stops within one mutant per process and leaves the results unchanged.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -25,13 +26,15 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from support.equivalents import argument_for  # noqa: E402
 from support.mutants import Mutant  # noqa: E402
-from support.mutation import RECORD, SUBJECTS, Subject, finding  # noqa: E402
+from support.mutation import RECORD, SUBJECTS, Subject, finding, on_record  # noqa: E402
 from tilewright.jit.compile import nvrtc_version  # noqa: E402
 
 Name: TypeAlias = tuple[str, str]
 """The name of a subject, and that of a mutant."""
 Found: TypeAlias = dict[Name, str | None]
 """What was found about each; None for nothing."""
+Runs: TypeAlias = dict[str, dict[str, str]]
+"""When subjects were run, and the digest of the PTX, by name."""
 Row: TypeAlias = tuple[Subject, Mutant, str | None, str | None]
 """A mutant, what was found, and the argument that it is equivalent."""
 
@@ -46,12 +49,13 @@ def main() -> None:
     """Run and show the mutants; write the record if none was left out."""
     options = _options()
     subjects = [subject for subject in SUBJECTS if options.only in subject.name]
-    jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
     if options.list:
         _list(subjects)
         return
-    found = _run(jobs, options.processes)
-    record = _record(subjects, found)
+    found, runs = _kept(subjects) if options.new else ({}, {})
+    jobs = [(subject.name, mutant.name) for subject in subjects for mutant in subject.mutants()]
+    found |= _run([job for job in jobs if job not in found], options.processes)
+    record = _record(subjects, found, runs)
     _show(record)
     if subjects == list(SUBJECTS):
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
@@ -61,8 +65,37 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n")[0])
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many mutants run at a time")
     parser.add_argument("--only", default="", metavar="TEXT", help="subjects whose name has it; nothing is written")
+    parser.add_argument("--new", action="store_true", help="keep what the record has of subjects that are as they were")
     parser.add_argument("--list", action="store_true", help="say which mutants there are, and run none")
     return parser.parse_args()
+
+
+def _kept(subjects: list[Subject]) -> tuple[Found, Runs]:
+    """What the record has of subjects whose Config, product, PTX and mutants are the same, and their runs.
+
+    Older runs lack the digest of their PTX.
+    """
+    found: Found = {}
+    runs: Runs = {}
+    record = json.loads(RECORD.read_text())
+    for subject in subjects if record["nvrtc"] == str(nvrtc_version()) else ():
+        details, mutants = on_record(subject)
+        ptx = _digest(subject)
+        same = details.items() >= _identity(subject).items() and details.get("ptx", ptx) == ptx
+        if same and mutants.keys() == {mutant.name for mutant in subject.mutants()}:
+            found |= {(subject.name, name): how for name, how in mutants.items()}
+            runs[subject.name] = {key: details[key] for key in ("date", "ptx") if key in details}
+    return found, runs
+
+
+def _identity(subject: Subject) -> dict[str, str]:
+    """What a subject is, as the record has it."""
+    return {"config": str(subject.config), "product": subject.described}
+
+
+def _digest(subject: Subject) -> str:
+    """SHA-256 of the PTX whose mutants run."""
+    return hashlib.sha256(subject.plain.encode()).hexdigest()
 
 
 def _run(jobs: list[Name], processes: int) -> Found:
@@ -111,8 +144,12 @@ def find(subject_name: str, mutant_name: str) -> str | None:
             signal.alarm(0)
 
 
-def _record(subjects: list[Subject], found: Found) -> dict[str, Any]:
-    """The record: numbers by kernel and by kind, and for each subject how each mutant was reported."""
+def _record(subjects: list[Subject], found: Found, runs: Runs) -> dict[str, Any]:
+    """The record: numbers by kernel and by kind, and for each subject how each mutant was reported.
+
+    runs: those of subjects that have not been run now.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     rows = [
         (subject, mutant, found[subject.name, mutant.name], argument_for(subject, mutant))
         for subject in subjects
@@ -123,11 +160,18 @@ def _record(subjects: list[Subject], found: Found) -> dict[str, Any]:
     return {
         "command": "python tools/mutation_score.py",
         "nvrtc": str(nvrtc_version()),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "date": now,
         "total": _numbers(rows),
         "kernels": {kernel: _numbers([row for row in rows if row[0].kernel == kernel]) for kernel in kernels},
         "kinds": {kind: _numbers([row for row in rows if row[1].kind == kind]) for kind in kinds},
-        "subjects": {subject.name: _details([row for row in rows if row[0] is subject]) for subject in subjects},
+        "subjects": {
+            subject.name: {
+                **runs.get(subject.name, {"date": now, "ptx": _digest(subject)}),
+                **_identity(subject),
+                **_details([row for row in rows if row[0] is subject]),
+            }
+            for subject in subjects
+        },
     }
 
 
@@ -141,8 +185,6 @@ def _numbers(rows: list[Row]) -> dict[str, Any]:
 
 
 def _details(rows: list[Row]) -> dict[str, Any]:
-    subject = rows[0][0]
-    m, n, k = subject.shape
     survivors = [
         {
             "mutant": mutant.name,
@@ -156,8 +198,6 @@ def _details(rows: list[Row]) -> dict[str, Any]:
         if not is_reported(how)
     ]
     return {
-        "config": str(subject.config),
-        "product": f"{m}x{n}x{k} {subject.dtype} -> {subject.out_dtype or subject.dtype}",
         **_numbers(rows),
         "survivors": survivors,
         "reported_as": {mutant.name: how for _, mutant, how, _ in rows if is_reported(how)},

@@ -1,6 +1,5 @@
 """The emulator reports what it has reported before: mutants of the kernels' own PTX (tools/mutation_score.py)."""
 
-import json
 import os
 from itertools import chain
 
@@ -8,7 +7,7 @@ import pytest
 
 from support.equivalents import EQUIVALENTS, MOST_SHARE
 from support.mutants import MOST_COPIES, generate, read_statements
-from support.mutation import RECORD, SUBJECTS, finding
+from support.mutation import SUBJECTS, finding, on_record
 from tilewright.emulator.ptx.parser import parse
 from tilewright.hardware import H200
 from tilewright.jit.compile import compile
@@ -22,21 +21,14 @@ RUN, PARSED = (1, 1) if ALL else (15, 5)
 """One in so many mutants runs, and one in so many is parsed."""
 
 
-def on_record(subject):
-    """What each mutant of a subject was reported as last time, by name."""
-    details = json.loads(RECORD.read_text())["subjects"][subject.name]
-    survivors = {survivor["mutant"]: "nothing" for survivor in details["survivors"]}
-    return {**survivors, **details["reported_as"]}
-
-
 @pytest.mark.planted_fault
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_what_was_reported_is_reported_still_and_as_what_it_was(subject, part):
-    recorded = on_record(subject)
+    _, recorded = on_record(subject)
     assert {mutant.name for mutant in subject.mutants()} == recorded.keys(), "run tools/mutation_score.py"
     for mutant in subject.mutants()[part * RUN :: PARTS * RUN]:
-        if (expected := recorded[mutant.name]) != "nothing":
+        if expected := recorded[mutant.name]:
             found = finding(subject, mutant.apply(subject.plain)) or "nothing"
             assert found.partition(",")[0] == expected.partition(",")[0], mutant.name
 

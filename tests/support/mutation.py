@@ -1,5 +1,6 @@
 """Whether the emulator reports a mutant: it runs on a small product, under every order of asynchronous completion."""
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -11,6 +12,7 @@ import numpy as np
 
 import tilewright as tw
 from support import mutants
+from support.quantization import assert_quantized
 from support.rungs import RUNGS
 from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
@@ -77,6 +79,12 @@ class Subject:
         return self.rung.layout if self.rung else "nt"
 
     @property
+    def described(self):
+        """The larger product, in words."""
+        m, n, k = self.shape
+        return f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}"
+
+    @property
     def plain(self):
         """Its translation unit, run as it is."""
         return _plain(self)
@@ -87,9 +95,58 @@ class Subject:
         problem = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).problem
         return EVERY_KERNEL[self.kernel].assemble(self.config, problem, TWO_SMS).source
 
+    def compiled(self) -> str:
+        """The PTX of its translation unit, made anew."""
+        ptx: str = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+        return ptx
+
+    def is_right_on(self, backend, shape):
+        """Whether a product has the bits that it must have."""
+        expected = _product(self, shape)
+        out = np.full_like(expected, np.nan)
+        _planned(self, shape, backend, out)(*_operands(self, shape), out=out)
+        return out.tobytes() == expected.tobytes()
+
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
         return _mutants(self)
+
+
+@dataclass(frozen=True)
+class Quantizing(Subject):
+    """Kernel `quantize` in place of a product: x and x.T get codes and scales, in one launch.
+
+    shape: (m, 1, k). block: what shares a scale.
+    """
+
+    block: str = "1x128"
+
+    @property
+    def shapes(self):
+        """What a mutant has to get right."""
+        return (self.shape,)
+
+    @property
+    def described(self):
+        """The quantization, in words."""
+        m, _, k = self.shape
+        return f"{m}x{k} {self.dtype} -> {self.out_dtype}, scales {self.block}"
+
+    def compiled(self):
+        """The PTX of its translation unit, made anew."""
+        backend = _Substituting(None)
+        self.is_right_on(backend, self.shape)
+        return backend.ptx
+
+    def is_right_on(self, backend, shape):
+        """Whether codes and scales have the bits that they must have."""
+        x, _ = _operands(self, shape)
+        result = tw.quantize(x, self.out_dtype, block=self.block, transposed=True, backend=backend)
+        try:
+            assert_quantized(result, x, self.out_dtype, self.block)
+        except AssertionError:
+            return False
+        return True
 
 
 def _rung(name, shape, dtype="fp32"):
@@ -98,6 +155,10 @@ def _rung(name, shape, dtype="fp32"):
 
 def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
     return Subject(f"wgmma {name}", "wgmma", WgmmaConfig(tile_m, tile_n, stages, **options), "bf16", shape, out_dtype)
+
+
+def _quantizing(block, shape):
+    return Quantizing(f"quantize {block}", "quantize", None, "bf16", shape, "fp8_e4m3", block)
 
 
 SUBJECTS = (
@@ -139,6 +200,8 @@ SUBJECTS = (
     Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
     Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
     Subject("gemv, fp32", "gemv", GemvConfig(8, 16, 2, 2, 2, 2), "fp32", (6, 40, 556)),
+    _quantizing("1x128", (130, 1, 144)),
+    _quantizing("128x128", (131, 1, 131)),
     Subject("copy", "copy", CopyConfig(8, 64), "bf16", (20, 70, 0)),
     _rung("smem_tiles", (37, 41, 101)),
     _rung("register_tiles", (128, 128, 64)),
@@ -154,6 +217,13 @@ The code of wgmma_hilbert is that of wgmma_async_store.
 """
 
 
+def on_record(subject: Subject) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """What RECORD has of a subject, and what was found about each mutant, by name; None for nothing."""
+    details = json.loads(RECORD.read_text())["subjects"].get(subject.name, {"survivors": [], "reported_as": {}})
+    survivors = {survivor["mutant"]: survivor.get("found") for survivor in details["survivors"]}
+    return details, survivors | details["reported_as"]
+
+
 def finding(subject: Subject, ptx: str) -> str | None:
     """What the emulator finds wrong when the subject's products are multiplied by this PTX, first of all; else None.
 
@@ -162,19 +232,17 @@ def finding(subject: Subject, ptx: str) -> str | None:
     """
     for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
         backend = _Substituting(ptx, asynchrony=asynchrony, seed=seed)
-        expected = _product(subject, shape)
-        out = np.full_like(expected, np.nan)
         kind = None
         try:
             with mock.patch.object(emulated_device, "Asynchrony", _Counted):
-                _planned(subject, shape, backend, out)(*_operands(subject, shape), out=out)
+                right = subject.is_right_on(backend, shape)
         except (PtxSyntaxError, UnsupportedInstruction):
             raise
         except EmulatorError as error:
             kind = type(error).__name__
         if kind is None and backend.device.reports:
             kind = backend.device.reports[0].kind
-        if kind is None and out.tobytes() != expected.tobytes():
+        if kind is None and not right:
             kind = "wrong product"
         if kind is not None:
             return f"{kind}, {asynchrony if asynchrony != 'random' else f'random({seed})'}, k = {shape[2]}"
@@ -186,14 +254,15 @@ class Endless(EmulatorError):
 
 
 class _Substituting(EmulatedBackend):
-    """Runs other PTX than what was compiled, with every check."""
+    """Runs other PTX than what was compiled, with every check; with None it keeps what was compiled."""
 
     def __init__(self, ptx, **options):
         super().__init__(TWO_SMS, checks=True, **options)
-        self._ptx = ptx
+        self.ptx = ptx
 
     def prepare(self, compiled, shape, arguments):
-        return super().prepare(compiled._replace(ptx=self._ptx), shape, arguments)
+        self.ptx = self.ptx or compiled.ptx
+        return super().prepare(compiled._replace(ptx=self.ptx), shape, arguments)
 
 
 class _Counted(Asynchrony):
@@ -241,8 +310,7 @@ def _product(subject, shape):
 
 @cache
 def _plain(subject: Subject) -> str:
-    ptx: str = _planned(subject, subject.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
-    return ptx
+    return subject.compiled()
 
 
 @cache
