@@ -161,10 +161,10 @@ def test_loops_are_found_with_their_turns_and_their_work():
     ]
     loops = ours("wgmma").loops["ptx"]
     (main,) = [loop for loop in loops if str(loop.place).startswith("wgmma_consumer.cuh")]
-    assert main.counts["wgmma.mma_async"] == 8  # of two blocks of 64 rows
+    assert main.counts["wgmma.mma_async"] == 4  # of one block of 64 rows
     assert (main.depth, main.innermost) == (2, False)  # a wait for a barrier is inside
     assert sum(loop.waits for loop in loops) == 3
-    (whole,) = [loop for loop in loops if loop.counts.get("wgmma.mma_async") == 16]
+    (whole,) = [loop for loop in loops if loop.counts.get("wgmma.mma_async") == 8]
     assert whole.depth == 1
 
 
