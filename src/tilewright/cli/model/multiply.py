@@ -60,6 +60,7 @@ def wgmma(
         raise ArgumentValueError(
             "--by-kind is about measurements: give --record, too, such as results/wgmma_clocks_h200.json"
         )
+    heading = "published" if record is None else "measured"
     times = [wgmma_time(gpu, each, source.value) for each in (WGMMA_N if n is None else [n])]
     least = least_full_n(gpu, source.value)
     place = "SMEM" if source == SourceName.smem else "registers"
@@ -90,11 +91,11 @@ def wgmma(
                 "of the peak": f"{time.share:.1%}", "the least full n": least,
             }  # fmt: skip
             if n in measured:
-                rows["measured"] = f"{measured[n]:g} clocks"
+                rows[heading] = f"{measured[n]:g} clocks"
             table(f"64 x {n} over 32 bytes of k on {gpu.name}, A in {place}", rows)
             return
         cells: list[tuple[str, ...]] = [
-            ("n", "multiply", "read A", "read B", "clocks", *["measured"] * bool(measured), "of the peak")
+            ("n", "multiply", "read A", "read B", "clocks", *[heading] * bool(measured), "of the peak")
         ]
         for time in times:
             known = [number(measured[time.n]) if time.n in measured else ""] * bool(measured)
