@@ -92,11 +92,6 @@ struct ZeroRow {
   }
 };
 
-// Zero points of A and sums of B's columns, those of a column of out and the next.
-struct ShiftFactors {
-  Pair<int32_t> zeros, sums;
-};
-
 // What zero points of A add to a row of sums: each times the sum of a column of B, which an earlier
 // launch has made.
 template <class ZeroOfA, class SumOfB>
@@ -109,13 +104,10 @@ struct ShiftRow {
                                       const MatrixParameters* matrices, int batch, int row)
       : zero(parameters, matrices[0], batch, row), sum(parameters, matrices[1], batch, row) {}
 
-  // That of `column` and the next, of which the first `inside` exist. known: the factors of the row
-  // ahead, unless this is the `first`, of which those that all rows have alike are not read again.
-  __device__ __forceinline__ Pair<int32_t> load(int column, int inside, bool first,
-                                                ShiftFactors& known) const {
-    if (first || !ZeroOfA::is_alike) known.zeros = zero.load(column, inside);
-    if (first || !SumOfB::is_alike) known.sums = sum.load(column, inside);
-    return {known.zeros.first * known.sums.first, known.zeros.second * known.sums.second};
+  // That of `column` and the next, of which the first `inside` exist.
+  __device__ __forceinline__ Pair<int32_t> load(int column, int inside) const {
+    const Pair<int32_t> zeros = zero.load(column, inside), sums = sum.load(column, inside);
+    return {zeros.first * sums.first, zeros.second * sums.second};
   }
 };
 
@@ -274,10 +266,9 @@ class ExpressionRow {
     return sum - zero.value * of_b;
   }
 
-  // What zero points add to the sums of `column` and the next; for the parameters, see ShiftRow.
-  __device__ __forceinline__ Pair<int32_t> shift(int column, int inside, bool first,
-                                                 ShiftFactors& known) const {
-    return zero.load(column, inside, first, known);
+  // What zero points add to the sums of `column` and the next; `inside` of them exist.
+  __device__ __forceinline__ Pair<int32_t> shift(int column, int inside) const {
+    return zero.load(column, inside);
   }
 
   // The values of `column` and the next from their accumulators; `inside` of them exist.

@@ -52,7 +52,6 @@ struct OperandRow<Element, 0, false, alike> {
 // One row of an operand of whole numbers; its constants as above.
 template <int step, bool pairs, bool alike>
 struct WholeRow {
-  static constexpr bool is_alike = alike;
   const int32_t* elements;
   int64_t stride;
 
@@ -71,7 +70,6 @@ struct WholeRow {
 // All elements of the row are one, which is read once.
 template <bool alike>
 struct WholeRow<0, false, alike> {
-  static constexpr bool is_alike = false;
   int32_t value;
 
   __device__ __forceinline__ WholeRow(const GemmParameters& parameters,

@@ -194,13 +194,13 @@ class WarpFinish {
   }
 
   // A lane's sums from number i on, of `column` and the next; `inside` of them exist. Whole numbers
-  // less what the zero point of their row adds. known: of the half ahead, if there is one.
+  // less what the zero point of their row adds.
   template <class Sum, int count>
   __device__ __forceinline__ float2 sums_at(const Sum (&accumulators)[count], int i,
                                             const RowExpression<Config>& row, int column,
-                                            int inside, int half, ShiftFactors& known) const {
+                                            int inside) const {
     if constexpr (HasShift<Config>) {
-      const Pair<int32_t> less = row.shift(column, inside, half == 0, known);
+      const Pair<int32_t> less = row.shift(column, inside);
       return make_float2(__int2float_rn(accumulators[i] - less.first),
                          __int2float_rn(accumulators[i + 1] - less.second));
     } else {
@@ -210,37 +210,34 @@ class WarpFinish {
 
   // Applies the expression to the lane's columns of a block in one of its two rows; returns their
   // values. Behind a gate of neighbors they are not those that it stores. `column`: the first of
-  // these in block 0. known: of the half ahead, if there is one, for each of x and y.
+  // these in block 0.
   template <class Accumulators>
   __device__ __forceinline__ float2 finish_block(Words& words, const Accumulators& accumulators,
                                                  const RowExpression<Config>& row,
                                                  const WarpColumns<Config>& columns, int column,
-                                                 int block, int half,
-                                                 ShiftFactors (&known)[2]) const {
+                                                 int block, int half) const {
     float2 values;
     Word& word = words[block * 2 + half];
     const int inside = parameters.n / sums_per_column<Config> - column - block * 8;
     if constexpr (IsStacked<Config>) {
       // The sums have the pairs' first columns in the first half of their blocks.
       const int first = (block * 2 + half) * 2, of_x = column + block * 8;
-      const float2 x = sums_at(accumulators, first, row, of_x, inside, half, known[0]);
-      const float2 y = sums_at(accumulators, first + 2 * pairs, row, of_x + parameters.n / 2,
-                               inside, half, known[1]);
+      const float2 x = sums_at(accumulators, first, row, of_x, inside);
+      const float2 y =
+          sums_at(accumulators, first + 2 * pairs, row, of_x + parameters.n / 2, inside);
       values = row.gate_pair(x, y, of_x, inside, columns[block]);
       word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     } else if constexpr (HasGate<Config>) {
       // Of each of two blocks of sums, a lane has one column of out.
       const int first = (block * 4 + half) * 2, at = column + block * 8;
-      const float2 low = sums_at(accumulators, first, row, 2 * at, 2 * inside, half, known[0]);
-      const float2 high =
-          sums_at(accumulators, first + 4, row, 2 * at + 8, 2 * inside - 8, half, known[1]);
+      const float2 low = sums_at(accumulators, first, row, 2 * at, 2 * inside);
+      const float2 high = sums_at(accumulators, first + 4, row, 2 * at + 8, 2 * inside - 8);
       values.x = row.gate(low.x, low.y, at, inside);
       values.y = row.gate(high.x, high.y, at + 4, inside - 4);
       word = gathered(row.stored(values.x), row.stored(values.y));
     } else {
       const int first = (block * 2 + half) * 2;
-      const float2 sums =
-          sums_at(accumulators, first, row, column + block * 8, inside, half, known[0]);
+      const float2 sums = sums_at(accumulators, first, row, column + block * 8, inside);
       values = row.finish(sums.x, sums.y, column + block * 8, inside, columns[block]);
       word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     }
@@ -257,11 +254,10 @@ class WarpFinish {
     // The compiler must not keep values derived from it in registers until the next row block.
     asm volatile("" : "+r"(column));
     const auto finish_both = [&](int block, float2(&values)[2]) {
-      ShiftFactors known[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         values[half] =
-            finish_block(words, accumulators, rows.row[half], columns, column, block, half, known);
+            finish_block(words, accumulators, rows.row[half], columns, column, block, half);
       }
     };
     float2 values[2];
