@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 import tilewright as tw
 from support import mutants
+from support.mutated_calls import arrays_of, operands_of, product_of, unwritten
 from support.quantization import assert_quantized
 from support.rungs import RUNGS
-from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.emulator import device as emulated_device
 from tilewright.emulator.errors import EmulatorError, PtxSyntaxError, UnsupportedInstruction
@@ -22,11 +21,14 @@ from tilewright.emulator.machine.asynchrony import Asynchrony
 from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
+from tilewright.kernels.column_sums import ColumnSumsConfig
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
+from tilewright.kernels.kernel import brief
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
+from tilewright.kernels.repack import RepackConfig
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma_config import WgmmaConfig
 
@@ -41,13 +43,21 @@ SCHEDULES = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
 MOST_STEPS = 200_000
 """Basic blocks after which a launch counts as endless; the products here take under 10 000."""
 
+ADDED = {"expression": "relu(acc + bias) - other"}
+GATED = {"expression": "relu(x + bias) * y", "gate": "interleaved"}
+SUMMED = {**ADDED, "sums": True}
+"""Epilogues of a Subject: an expression, one of columns by twos, and one with sums of columns."""
+
 
 @dataclass(frozen=True)
 class Subject:
     """A kernel with a Config, and a product (m, n, k) that goes round its ring several times and ends within a tile.
 
     A second product has one k-block only, or one for each CTA that splits k, so that the ends of a tile's main loop
-    meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets B transposed.
+    meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets them in `stored`.
+
+    stored: which of A and B is stored transposed. expression: instead of acc, of small integers `bias` and `other`.
+    gate: that of the product. sums: whether columns are summed, too.
     """
 
     name: str
@@ -56,6 +66,10 @@ class Subject:
     dtype: str
     shape: tuple[int, int, int]
     out_dtype: str | None = None
+    stored: str = "nt"
+    expression: str | None = None
+    gate: str | None = None
+    sums: bool = False
 
     @property
     def shapes(self):
@@ -76,13 +90,20 @@ class Subject:
     @property
     def layout(self):
         """Which of A and B is stored transposed."""
-        return self.rung.layout if self.rung else "nt"
+        return self.rung.layout if self.rung else self.stored
 
     @property
     def described(self):
         """The larger product, in words."""
         m, n, k = self.shape
-        return f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}"
+        parts = (
+            f"{m}x{n}x{k} {self.dtype} -> {self.out_dtype or self.dtype}",
+            self.stored if self.stored != "nt" else None,
+            self.expression,
+            self.gate,
+            "sums of columns" if self.sums else None,
+        )
+        return ", ".join(filter(None, parts))
 
     @property
     def plain(self):
@@ -102,10 +123,11 @@ class Subject:
 
     def is_right_on(self, backend, shape):
         """Whether a product has the bits that it must have."""
-        expected = _product(self, shape)
-        out = np.full_like(expected, np.nan)
-        _planned(self, shape, backend, out)(*_operands(self, shape), out=out)
-        return out.tobytes() == expected.tobytes()
+        expected = product_of(self, shape)
+        written = {name: unwritten(values) for name, values in expected.items()}
+        call = arrays_of(self, shape, written)
+        _planned(self, shape, backend, call)(*operands_of(self, shape), **call)
+        return all(values.tobytes() == expected[name].tobytes() for name, values in written.items())
 
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
@@ -134,13 +156,11 @@ class Quantizing(Subject):
 
     def compiled(self):
         """The PTX of its translation unit, made anew."""
-        backend = _Substituting(None)
-        self.is_right_on(backend, self.shape)
-        return backend.ptx
+        return _launched(self)
 
     def is_right_on(self, backend, shape):
         """Whether codes and scales have the bits that they must have."""
-        x, _ = _operands(self, shape)
+        x, _ = operands_of(self, shape)
         result = tw.quantize(x, self.out_dtype, block=self.block, transposed=True, backend=backend)
         try:
             assert_quantized(result, x, self.out_dtype, self.block)
@@ -149,23 +169,58 @@ class Quantizing(Subject):
         return True
 
 
+@dataclass(frozen=True)
+class Beside(Subject):
+    """A kernel that is launched ahead of a product, or behind it, and whose `product` has to be right then."""
+
+    product: Subject | None = None
+
+    @property
+    def shapes(self):
+        """The products that a mutant has to get right."""
+        return self.product.shapes
+
+    @property
+    def described(self):
+        """The product, in words."""
+        return f"{self.product.described}, by {brief(self.product.config)}"
+
+    def compiled(self):
+        """The PTX of its translation unit, made anew."""
+        return _launched(self)
+
+    def is_right_on(self, backend, shape):
+        """Whether the product has the bits that it must have."""
+        return self.product.is_right_on(backend, shape)
+
+
 def _rung(name, shape, dtype="fp32"):
     return Subject(name, name, None, dtype, shape)
 
 
-def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, **options):
-    return Subject(f"wgmma {name}", "wgmma", WgmmaConfig(tile_m, tile_n, stages, **options), "bf16", shape, out_dtype)
+def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, ending=MappingProxyType({}), **options):
+    config = WgmmaConfig(tile_m, tile_n, stages, **options)
+    return Subject(f"wgmma {name}", "wgmma", config, "bf16", shape, out_dtype, **ending)
+
+
+def _beside(name, kernel, config, *product, **options):
+    posed = Subject(f"{name}'s product", *product, **options)
+    return Beside(name, kernel, config, posed.dtype, posed.shape, posed.out_dtype, product=posed)
 
 
 def _quantizing(block, shape):
-    return Quantizing(f"quantize {block}", "quantize", None, "bf16", shape, "fp8_e4m3", block)
+    return Quantizing(f"quantize {block}", "quantize", None, "bf16", shape, "fp8_e4m3", block=block)
 
+
+SHORT = MmaConfig(64, 64, 32, 3)
+BYTES = WgmmaConfig(64, 64, 2, tile_k=128, epilogue="direct", overlap=False)
 
 SUBJECTS = (
     Subject("simt", "simt", SimtConfig(64, 64, 16, 32, 32, 8, 4), "fp32", (70, 134, 60)),
     Subject("simt, odd rows", "simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", (69, 131, 45)),
-    Subject("mma, 3 stages", "mma", MmaConfig(64, 64, 32, 3), "bf16", (72, 136, 264)),
+    Subject("mma, 3 stages", "mma", SHORT, "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
+    Subject("mma, expression, sums of columns", "mma", SHORT, "bf16", (72, 136, 264), **SUMMED),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
     _rung("wmma_gmem", (32, 64, 48), "fp16"),
     _rung("wmma_smem", (128, 128, 192), "bf16"),
@@ -197,6 +252,12 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
+    _wgmma("tma, overlap, expression", 128, 64, 3, ending=ADDED),
+    _wgmma("tma, overlap, gate", 128, 128, 3, (264, 272, 456), ending=GATED),
+    _wgmma("tma, overlap, sums of columns", 128, 64, 3, ending=SUMMED),
+    _beside("column_sums", "column_sums", ColumnSumsConfig(), "mma", SHORT, "fp16", (1100, 40, 16), sums=True),
+    _beside("repack", "repack", RepackConfig(), "wgmma", WgmmaConfig(64, 64, 3), "bf16", (72, 72, 203)),
+    _beside("repack, turned", "repack", RepackConfig(), "wgmma", BYTES, "int8", (131, 67, 259), "int32", stored="tn"),
     Subject("gemv", "gemv", GemvConfig(1, 8, 8, 2, 1), "bf16", (2, 20, 1640)),
     Subject("gemv, split_k 2", "gemv", GemvConfig(4, 16, 2, 2, 2, 2), "fp16", (6, 40, 1100)),
     Subject("gemv, fp32", "gemv", GemvConfig(8, 16, 2, 2, 2, 2), "fp32", (6, 40, 556)),
@@ -231,7 +292,7 @@ def finding(subject: Subject, ptx: str) -> str | None:
     PTX that the emulator does not take is no finding but an error.
     """
     for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
-        backend = _Substituting(ptx, asynchrony=asynchrony, seed=seed)
+        backend = _Substituting(subject.kernel, ptx, asynchrony=asynchrony, seed=seed)
         kind = None
         try:
             with mock.patch.object(emulated_device, "Asynchrony", _Counted):
@@ -254,15 +315,24 @@ class Endless(EmulatorError):
 
 
 class _Substituting(EmulatedBackend):
-    """Runs other PTX than what was compiled, with every check; with None it keeps what was compiled."""
+    """Runs other PTX of a kernel than what was compiled, with every check; with None it keeps what was compiled."""
 
-    def __init__(self, ptx, **options):
+    def __init__(self, kernel, ptx, **options):
         super().__init__(TWO_SMS, checks=True, **options)
-        self.ptx = ptx
+        self.kernel, self.ptx = kernel, ptx
 
     def prepare(self, compiled, shape, arguments):
-        self.ptx = self.ptx or compiled.ptx
-        return super().prepare(compiled._replace(ptx=self.ptx), shape, arguments)
+        if compiled.name.startswith(self.kernel):
+            self.ptx = self.ptx or compiled.ptx
+            compiled = compiled._replace(ptx=self.ptx)
+        return super().prepare(compiled, shape, arguments)
+
+
+def _launched(subject):
+    """The PTX of a kernel that is not the one of a Plan."""
+    backend = _Substituting(subject.kernel, None)
+    assert subject.is_right_on(backend, subject.shape)
+    return backend.ptx
 
 
 class _Counted(Asynchrony):
@@ -277,35 +347,17 @@ class _Counted(Asynchrony):
         super().step()
 
 
-def _planned(subject, shape, backend, out=None):
+def _planned(subject, shape, backend, call=None):
     return tw.plan(
-        *_operands(subject, shape),
-        out=out,
+        *operands_of(subject, shape),
+        **(call or arrays_of(subject, shape, {})),
+        epilogue=subject.expression,
+        gate=subject.gate,
         out_dtype=subject.out_dtype,
         kernel=subject.kernel,
         config=subject.config,
         backend=backend,
     )
-
-
-@cache
-def _operands(subject, shape):
-    m, n, k = shape
-    numbers = np.random.default_rng(0)
-    dtype = dtypes.parse(subject.dtype, "dtype").numpy_dtype
-
-    def stored(rows, columns, transposed):
-        values = numbers.integers(-4, 5, (columns, rows) if transposed else (rows, columns)).astype(dtype)
-        return values.T if transposed else values
-
-    return stored(m, k, subject.layout[0] == "t"), stored(k, n, subject.layout[1] == "t")
-
-
-@cache
-def _product(subject, shape):
-    a, b = _operands(subject, shape)
-    dtype = dtypes.parse(subject.out_dtype or subject.dtype, "out_dtype").numpy_dtype
-    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32).astype(dtype)
 
 
 @cache
