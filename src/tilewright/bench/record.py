@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from tilewright.bench import first_look
 from tilewright.bench.claims import Claims
 from tilewright.bench.inputs import Shape
 from tilewright.bench.session import Settings, machine
@@ -77,10 +78,22 @@ class Record:
 
     @classmethod
     def begin(
-        cls, conditions: dict[str, Any], estimate: float, path: Path | None = None, claims: Claims | None = None
+        cls,
+        conditions: dict[str, Any],
+        estimate: float,
+        path: Path | None = None,
+        claims: Claims | None = None,
+        looked: dict[str, Any] | None = None,
     ) -> "Record":
-        """A record without products; `estimate` is how many seconds a product takes."""
-        parts = {"interrupted": False, "left": [], "sessions": [], "choices": {}, "tries": {}, "products": []}
+        """A record without products; `estimate` is how many seconds a product takes.
+
+        looked: an earlier record of the same peers, whose first looks and tuners' choices hold here too.
+        """
+        parts: dict[str, Any] = {"interrupted": False, "left": [], "sessions": [], "choices": {}}
+        if looked is not None:
+            parts["choices"] = first_look.choices(looked, conditions["kernels"])
+            parts["first_look"] = {"date": looked["date"], "best": first_look.best_peers(looked)}
+        parts |= {"tries": {}, "products": []}
         return cls({**conditions, **parts}, _session_facts(conditions), path, estimate, claims)
 
     @classmethod
@@ -121,6 +134,11 @@ class Record:
                 self.content["choices"].setdefault(_key(shape), {})[contender] = choice
 
         return Choices(self.content["choices"].get(_key(shape), {}), keep)
+
+    def best_peers(self, shape: Shape) -> dict[str, str]:
+        """The best peers of a product by protocol, if an earlier record's first look is known."""
+        found: dict[str, str] = self.content.get("first_look", {"best": {}})["best"].get(_key(shape), {})
+        return found
 
     def attempt(self, but: Container[Shape] = ()) -> Shape | None:
         """The next product to be measured here, which is none of `but` and none that another process measures.

@@ -5,7 +5,7 @@ import math
 import platform
 import shlex
 import sys
-from collections.abc import Container, MutableMapping, Sequence
+from collections.abc import Container, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
@@ -113,9 +113,17 @@ class Outcome:
 
 
 def measure(
-    shape: Shape, settings: Settings, progress: Progress, choices: MutableMapping[str, Any] | None = None
+    shape: Shape,
+    settings: Settings,
+    progress: Progress,
+    choices: MutableMapping[str, Any] | None = None,
+    best_peers: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Measure one product, after first looks if the settings have some. `choices` are those of tuners, by contender."""
+    """Measure one product, after first looks if the settings have some.
+
+    choices: those of tuners, by contender. best_peers: by protocol, what a first look at all peers found; where a
+    protocol is missing, they are looked at.
+    """
     progress(0.0, f"{shape}: making inputs")
     inputs = Inputs(shape, data=settings.data, seed=settings.seed)
     contenders, sweep, heat = list(settings.contenders), None, None
@@ -138,10 +146,12 @@ def measure(
             return Outcome(sweep)
         contenders = [*best(sweep, every, settings.finalists), *others]
     if settings.heats:
-        heat = timed(peers_among(contenders), protocols=settings.heats)
-        if heat.interrupted:
-            return Outcome(heat, sweep)
-        last = {settings.baseline, *(quickest_peer(heat, protocol.name) for protocol in settings.heats)}
+        wanted, known = [protocol.name for protocol in settings.heats], best_peers or {}
+        if not known.keys() >= set(wanted):
+            heat = timed(peers_among(contenders), protocols=settings.heats)
+            if heat.interrupted:
+                return Outcome(heat, sweep)
+        last = {settings.baseline, *(known[name] if heat is None else quickest_peer(heat, name) for name in wanted)}
         contenders = [each for each in contenders if not is_peer(each.name) or each.name in last]
     return Outcome(timed(contenders, protocols=settings.protocols), sweep, heat)
 

@@ -126,8 +126,9 @@ def _record(shapes: "list[Shape]", settings: "Settings", suite: str | None, to: 
     from tilewright.bench.record import Record, conditions
 
     here, estimate = conditions(shapes, settings, suite, __version__), settings.seconds()
+    looked = None if to.first_look is None else _first_look(to.first_look, here)
     if to.resume is None:
-        return Record.begin(here, estimate, to.output)
+        return Record.begin(here, estimate, to.output, looked=looked)
     from tilewright.bench.claims import Claims
     from tilewright.cli.bench.schema import Resumable
 
@@ -136,9 +137,19 @@ def _record(shapes: "list[Shape]", settings: "Settings", suite: str | None, to: 
         if to.resume.exists():
             known = records.read(to.resume, "tilewright bench --resume", Resumable)
             return Record.resume(known, here, estimate, to.resume, claims)
-        record = Record.begin(here, estimate, to.resume, claims)
+        record = Record.begin(here, estimate, to.resume, claims, looked)
         record.write()
         return record
+
+
+def _first_look(path: Path, here: dict[str, Any]) -> dict[str, Any]:
+    """The record whose first looks at peers and tuners' choices are taken."""
+    from tilewright.bench.first_look import require_same_peers
+    from tilewright.cli.bench.schema import Resumable
+
+    known = records.read(path, "tilewright bench --resume", Resumable)
+    require_same_peers(path, known, here)
+    return known
 
 
 def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list[Outcome]":
@@ -163,7 +174,8 @@ def _measure(record: "Record", settings: "Settings", to: RecordOptions) -> "list
             with progress(f"{shape}", done) as bar:
                 started = time.monotonic()
                 try:
-                    outcome = session.measure(shape, settings, _part(bar, done, 1 / total), record.choices(shape))
+                    part, known = _part(bar, done, 1 / total), record.best_peers(shape)
+                    outcome = session.measure(shape, settings, part, record.choices(shape), known)
                 except Exception as error:  # any failure: the other products are still measured
                     outcome = session.skipped(shape, settings, message_of(error) or first_line(error))
             outcomes.append(outcome)

@@ -266,6 +266,15 @@ class RecordOptions:
             metavar="RECORD",
         ),
     ] = None
+    first_look: Annotated[
+        Path | None,
+        typer.Option(
+            "--first-look",
+            help="Begin with what another record of this GPU model and the same peers found: the best peer of each "
+            "product, for --against best, and what tuners chose. A record that is gone on with has its own.",
+            metavar="RECORD",
+        ),
+    ] = None
     time_limit: Annotated[
         float | None,
         typer.Option(

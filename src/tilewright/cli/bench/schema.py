@@ -103,6 +103,13 @@ class ResumedShape(Part):
     label: Text
 
 
+class FirstLook(Part):
+    """What a record took from an earlier one."""
+
+    date: Text
+    best: dict[str, dict[Literal["burst", "settled"], Text]]
+
+
 class Resumable(Bench):
     """A record that another session can add to."""
 
@@ -119,6 +126,8 @@ class Resumable(Bench):
     sessions: list[Session]
     choices: dict[str, dict[str, Any]]
     tries: dict[str, int]
+    kernels: Text
+    first_look: FirstLook = ABSENT
 
     @model_validator(mode="after")
     def _says_how_long(self) -> Self:
