@@ -25,7 +25,7 @@ from tilewright.model.cost import COSTS  # noqa: E402
 
 RESULTS = ROOT / "results"
 RECORDS = {
-    "proof": "suite proof, untuned and tuned Configs",
+    "proof_without_quack": "suite proof, untuned and tuned Configs",
     "calibration_h200": "layers and squares",
     "by_turns_h200": "large products, by turns and together, each at its own clocks",
     "promoted_h200": "fp8, with promoted sums and scales of blocks",

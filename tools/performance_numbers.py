@@ -16,7 +16,7 @@ import decoder_numbers
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from tilewright.bench import plot  # noqa: E402
+from tilewright.bench.charts import plot  # noqa: E402
 from tilewright.bench.contenders import OURS, SERIAL, contenders_named, is_ours  # noqa: E402
 from tilewright.bench.record import session_lines  # noqa: E402
 from tilewright.bench.session import Settings  # noqa: E402

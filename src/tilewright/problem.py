@@ -312,13 +312,14 @@ class Problem(NamedTuple):
     @property
     def minimum_bytes(self) -> int:
         """Bytes that must cross GMEM: each element of the inputs once, however often it is used, and of out once."""
-        total = 0
-        for name, matrix in self.operands():
-            shape = (*self.batch, *self.extents(name))
-            strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
-            steps = (extent for extent, stride in zip(shape, strides, strict=True) if stride or not extent)
-            total += matrix.dtype.nbytes * prod(steps)
-        return total
+        return sum(self.crossing_bytes(*operand) for operand in self.operands())
+
+    def crossing_bytes(self, name: str, matrix: Matrix) -> int:
+        """Bytes of an operand, each element once: those that strides of 0 repeat cross GMEM once."""
+        shape = (*self.batch, *self.extents(name))
+        strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
+        steps = (extent for extent, stride in zip(shape, strides, strict=True) if stride or not extent)
+        return matrix.dtype.nbytes * prod(steps)
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""

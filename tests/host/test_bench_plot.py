@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.plot import chart
+from tilewright.bench.charts.plot import chart
 from tilewright.bench.standing import best_peer, ratio_to, standings
 from tilewright.plots.style import GREEN
 

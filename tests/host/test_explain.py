@@ -79,6 +79,20 @@ def test_the_bound_is_what_holds_a_product_back(case, bound):
     assert explained(*case).time.bound == bound
 
 
+def test_gmem_counts_what_the_epilogue_reads_and_writes():
+    plain = explained(256, 128, 64).levels[0]
+    names = ("c", "d")
+    operands = dict.fromkeys(names, tw.spec((256, 128), "bf16"))
+    found = explained(256, 128, 64, epilogue="acc + c * d", operands=operands).levels[0]
+    assert (plain.name, plain.read_bytes, plain.written_bytes) == ("GMEM", 2 * 64 * (256 + 128), 2 * 256 * 128)
+    assert found.read_bytes == plain.read_bytes + 2 * 2 * 256 * 128
+    assert found.written_bytes == plain.written_bytes
+    largest = explained(256, 128, 64, outputs={"acc": tw.spec((256, 128), "fp32")}).levels[0]
+    assert largest.written_bytes == plain.written_bytes + 4 * 256 * 128
+    gated = explained(256, 128, 64, gate="stacked", epilogue="silu(x) * y").levels[0]
+    assert gated.written_bytes == plain.written_bytes // 2
+
+
 def test_the_bound_on_h20_is_lifted_by_faster_tensor_cores():
     faster = named("H20", "gpu")
     doubled = tuple((unit, dtype, macs * 2) for unit, dtype, macs in faster.rates)

@@ -183,19 +183,18 @@ def _tiles(choice: Choice, hardware: Hardware) -> Tiles:
 
 
 def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
-    """The traffic with GMEM, L2 and SMEM, for all products of a batch."""
+    """The traffic with GMEM, L2 and SMEM, for all products of a batch; with GMEM also that of the epilogue."""
     kernel, problem = choice.kernel, choice.copied.problem
     solved = kernel.oriented(choice.config, problem)
     blocking = kernel.blocking(kernel.check(choice.config, problem, hardware))
     sizes = problem.a.dtype.nbytes, problem.out.dtype.nbytes
     count = problem.batch_count
-    return tuple(
-        replace(
-            level,
-            read_bytes=level.read_bytes * count,
-            written_bytes=level.written_bytes * count,
-            flops=level.flops * count,
-        )
-        for level in levels(solved.m, solved.n, solved.k, blocking, *sizes)
-        if level.name != "registers"
-    )
+    written = {"out", *(name for name, _ in problem.epilogue.written())}
+    crossing = [(name in written, problem.crossing_bytes(name, matrix)) for name, matrix in problem.operands()]
+    once = [sum(nbytes for is_written, nbytes in crossing if is_written == wanted) for wanted in (False, True)]
+    found = []
+    for level in levels(solved.m, solved.n, solved.k, blocking, *sizes):
+        read, stored = once if level.name == "GMEM" else (level.read_bytes * count, level.written_bytes * count)
+        if level.name != "registers":
+            found.append(replace(level, read_bytes=read, written_bytes=stored, flops=level.flops * count))
+    return tuple(found)

@@ -218,7 +218,7 @@ def _rest(record: "Record") -> str:
 
 def _finish(record: "Record", outcomes: "list[Outcome]", to: RecordOptions, *, self_check: bool) -> None:
     """Write and draw the record, say what it amounts to, and exit with the matching code."""
-    from tilewright.bench.plot import draw
+    from tilewright.bench.charts.plot import draw
     from tilewright.cli.bench.table import show_standing
 
     content = record.content
@@ -278,7 +278,7 @@ def _self_check(record: dict[str, Any], outcomes: "list[Outcome]") -> bool:
 
 def _show_again(record: dict[str, Any], to: RecordOptions) -> None:
     """Show a record that was read, as after its measurement."""
-    from tilewright.bench.plot import draw
+    from tilewright.bench.charts.plot import draw
     from tilewright.bench.record import session_lines
     from tilewright.cli.bench.table import show, show_standing
 

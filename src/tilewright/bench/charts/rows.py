@@ -3,8 +3,8 @@
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from tilewright.bench.charts.marks import explain, head, marks
 from tilewright.bench.contenders import READ, is_ours, is_peer
-from tilewright.bench.marks import explain, head, marks
 from tilewright.bench.standing import by_weight, in_most, timed
 from tilewright.plots.style import INK, SMALL, figure, styled
 

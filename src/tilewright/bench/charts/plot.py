@@ -8,9 +8,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tilewright.bench.charts.marks import explain, head, legend_columns, marks
+from tilewright.bench.charts.rows import rows_chart
 from tilewright.bench.contenders import OURS, READ, is_ours, is_peer
-from tilewright.bench.marks import explain, head, legend_columns, marks
-from tilewright.bench.rows_plot import rows_chart
 from tilewright.bench.standing import BEST_PEER, best_peer, in_most, is_by_rows, ratio_to, standings, timed
 from tilewright.measure.statistics import Interval
 from tilewright.plots.style import GRAY, GRID, INK, figure, save, styled

@@ -1,0 +1,1 @@
+"""Records of `tilewright bench` as charts."""
