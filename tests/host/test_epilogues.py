@@ -230,7 +230,10 @@ def test_what_is_wrong_with_an_output_is_said(options, error, message):
         ({"gate": "stacked", "epilogue": "x * y", "operands": {"y": ROW}}, "operands has the name 'y': take another"),
         ({"gate": "stacked", "b": B[:, :39]}, "b has shape (16, 39), and gate='stacked' makes one column"),
         ({"gate": "stacked", "b": B[:, 0]}, "b has shape (16,), and gate='stacked' makes one column"),
-        ({"gate": "interleaved", "out": FULL}, "out has shape (24, 40), but a @ b has shape (24, 20)"),
+        (
+            {"gate": "interleaved", "out": FULL},
+            "out has shape (24, 40), but the gated product has shape (24, 20)",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_gate_is_said(options, message):
@@ -383,8 +386,11 @@ def test_run_verifies_a_gate(options, text):
     [
         (["--gate", "stacked", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
         (["--operand", "x=n"], "--operand is read by an expression, and there is none: give --epilogue"),
-        (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' is no new NAME=SHAPE"),
-        (["--epilogue", "acc + x", "--operand", "x=n", "--operand", "x=n"], "is no new NAME=SHAPE"),
+        (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' names no shape: write NAME=SHAPE"),
+        (
+            ["--epilogue", "acc + x", "--operand", "x=n", "--operand", "x=n"],
+            "has the name of another operand",
+        ),
         (["--epilogue", "acc + x"], "x is unknown"),
         (["--epilogue", "acc", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
         (["--epilogue", "acc", "--activation", "relu"], "--epilogue and --gate say all that becomes of the sum"),

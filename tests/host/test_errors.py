@@ -115,6 +115,16 @@ def integers_of_a_product_of_floats():
     return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5), np.int32)}
 
 
+@bad(TypeError, "gate was given and out is int32", "take an out of fp32")
+def gate_of_whole_numbers():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 6), np.int8)), {"gate": "stacked"}
+
+
+@bad(TypeError, "outputs was given and out is int32", "take an out of fp32")
+def largest_of_whole_numbers():
+    return (np.zeros((3, 4), np.int8), np.zeros((4, 6), np.int8)), {"outputs": {"amax": ones(1)}}
+
+
 @bad(TypeError, "operands['r'] is int8", "an epilogue computes with bf16, fp16 or fp32", "acc + r")
 def operand_of_integers():
     return (f16(3, 4), f16(4, 5)), {"epilogue": "acc + r", "operands": {"r": np.zeros((3, 5), np.int8)}}

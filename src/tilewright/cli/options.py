@@ -252,10 +252,12 @@ def forms_of(operands: list[str] | None) -> "dict[str, OperandForm]":
     forms = {}
     for text in operands or ():
         name, _, shape = text.partition("=")
-        if shape not in _FORMS or name in forms:
+        if shape not in _FORMS:
             raise ArgumentValueError(
-                f"--operand={text!r} is no new NAME=SHAPE: write SHAPE as one of {' '.join(_FORMS)}, and each name once"
+                f"--operand={text!r} names no shape: write NAME=SHAPE, with one of {'; '.join(_FORMS)} for SHAPE"
             )
+        if name in forms:
+            raise ArgumentValueError(f"--operand={text!r} has the name of another operand: give each name once")
         forms[name] = OperandForm(name, *_FORMS[shape])
     return forms
 

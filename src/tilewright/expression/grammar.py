@@ -8,6 +8,7 @@ import ast
 import ctypes
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
 from keyword import iskeyword
 from math import inf, isinf
 
@@ -33,7 +34,7 @@ MOST_OPERATIONS = 64
 """The most operations. A thread applies all of them to each of its elements, with its accumulators in registers."""
 
 DEEPEST = 64
-"""How deep operations and parentheses may be nested. A sum or product of many is nested, too: (a + b) + c."""
+"""How deep parentheses may be nested."""
 
 LONGEST = 4096
 """The most characters of a text."""
@@ -59,7 +60,7 @@ def parse(text: str, names: Collection[str], gate: str | None = None) -> Express
     if len(names) > MOST_OPERANDS:
         raise ArgumentValueError(
             f"operands has {len(names)} arrays and an epilogue reads at most {MOST_OPERANDS}: add some of them "
-            f"up first, or compute with them after the product"
+            f"up first, or compute with them after the product\n{place_of(text, tuple(names)[MOST_OPERANDS])}"
         )
     root = _Reader(_line_of(text), (*sums, *names)).read()
     used = [node.name for node in nodes(root) if isinstance(node, Name)]
@@ -131,7 +132,6 @@ class _Reader:
     def __init__(self, text: str, names: Collection[str]):
         self._text, self._names = text, names
         self._indent = len(text) - len(text.lstrip(" "))
-        self._operations = 0
 
     def read(self) -> Node:
         """The tree of the whole text."""
@@ -156,7 +156,8 @@ class _Reader:
             raise self._at(start, end, message) from None
         except (RecursionError, MemoryError):
             raise self._at(0, len(text), _TOO_DEEP) from None
-        return self._value(tree.body, 0)
+        self._check_count(tree.body)
+        return self._value(tree.body)
 
     def _check_nesting(self) -> None:
         """Python's parser gives up at some depth; ours is less."""
@@ -166,10 +167,31 @@ class _Reader:
             if depth > DEEPEST:
                 raise self._at(position, position + 1, _TOO_DEEP)
 
-    def _value(self, node: ast.expr, depth: int) -> Node:
+    def _check_count(self, root: ast.expr) -> None:
+        """Raise an error at the first operation that is one too many, as the text is read."""
+        places = sorted(place for node in ast.walk(root) for place in self._operations(node))
+        if len(places) > MOST_OPERATIONS:
+            raise self._at(
+                *places[MOST_OPERATIONS],
+                f"this is one operation more than the {MOST_OPERATIONS} that fit a thread's registers and code, of "
+                f"{len(places)}: compute a part of it before the product, or after it",
+            )
+
+    def _operations(self, node: ast.AST) -> list[tuple[int, int]]:
+        """The places of the operations of a part: from an operator to its second value, or a whole call."""
+        match node:
+            case ast.BinOp(left=left) | ast.Compare(left=left):
+                return [(self._span(left)[1], self._span(node)[1])]
+            case ast.UnaryOp():
+                return [self._span(node)]
+            case ast.Call(ast.Name("min" | "max"), args):
+                return [self._span(value) for value in args[1:]]
+            case ast.Call():
+                return [self._span(node)]
+        return []
+
+    def _value(self, node: ast.expr) -> Node:
         """The tree of a part that stands for a number of each element."""
-        if depth > DEEPEST:
-            raise self._fault(node, _TOO_DEEP)
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return self._number(node, number)
@@ -185,13 +207,19 @@ class _Reader:
                 if type(operator) not in _BINARY:
                     remedy = "a power as a product" if isinstance(operator, ast.Pow) else "it with these and functions"
                     raise self._fault(node, f"of Python's operators, only + - * / are known: write {remedy}")
-                return self._operation(node, _BINARY[type(operator)], [left, right], depth)
+                return self._operation(_BINARY[type(operator)], [left, right])
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self._operation(node, "negate", [operand], depth)
+                return self._operation("negate", [operand])
+            case ast.UnaryOp(op=ast.UAdd()):
+                raise self._fault(node, "a + before a single value does nothing: leave it out")
             case ast.Call():
-                return self._call(node, depth)
+                return self._call(node)
             case ast.Compare():
-                raise self._fault(node, "a comparison is no number: use it in where(comparison, value, other value)")
+                raise self._fault(node, f"a comparison is no number: use it in {_WHERE}")
+            case ast.BoolOp():
+                raise self._fault(node, f"and and or are not known: {_NEST}")
+            case ast.IfExp():
+                raise self._fault(node, f"if and else are not known: write {_WHERE}")
             case _:
                 raise self._fault(node, "this is not in the grammar: use numbers, names, + - * / and functions")
 
@@ -201,7 +229,9 @@ class _Reader:
         except OverflowError:  # a whole number beyond float64
             rounded = inf
         if isinf(rounded):
-            raise self._fault(node, "this number does not fit fp32, in which epilogues compute: at most 3.4e38")
+            raise self._fault(node, "this number does not fit fp32, in which epilogues compute: at most 3.4028235e38")
+        if number and not rounded:
+            raise self._fault(node, "this number is 0 in fp32, in which epilogues compute: write at least 1.4e-45")
         return Number(rounded)
 
     def _name(self, node: ast.expr, name: str) -> Name:
@@ -210,18 +240,19 @@ class _Reader:
         if name not in self._names:
             known = ", ".join(self._names)
             pair = ", or a gate for x and y" if name in _PAIR else ""
-            passed = f"pass operands={{{name!r}: array}}, on a command line --operand {name}=SHAPE"
-            raise self._fault(node, f"{name} is unknown: {passed}{pair}, or use {known}")
+            shown = _clipped(name)
+            passed = f"pass operands={{{shown!r}: array}}, on a command line --operand {shown}=SHAPE"
+            raise self._fault(node, f"{shown} is unknown{_meant(name, self._names)}: {passed}{pair}, or use {known}")
         return Name(name)
 
-    def _call(self, node: ast.Call, depth: int) -> Node:
+    def _call(self, node: ast.Call) -> Node:
         match node.func:
             case ast.Name(id=name) if name in FUNCTIONS:
                 pass
             case _:
                 called = self._text[slice(*self._span(node.func))]
-                known = ", ".join(FUNCTIONS)
-                raise self._fault(node.func, f"{_clipped(called)} is no function of epilogues: use one of {known}")
+                wrong = f"{_clipped(called)} is no function of epilogues{_meant(called, FUNCTIONS)}"
+                raise self._fault(node.func, f"{wrong}: use one of {', '.join(FUNCTIONS)}")
         unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
         for value in unwanted + node.keywords:
             raise self._fault(value, f"{name} takes its values one by one, without names and stars")
@@ -231,36 +262,26 @@ class _Reader:
             least = "at least " if several else ""
             raise self._fault(node, f"{name} takes {least}{count} value{'s' * (count > 1)} and has {given}")
         if name == "where":
-            return self._where(node, depth)
-        result = self._operation(node, name, node.args[:count], depth)
+            return self._where(node)
+        result = self._operation(name, node.args[:count])
         for another in node.args[count:]:  # min and max of several
-            result = self._counted(node, Operation(name, (result, self._value(another, depth + 1))))
+            result = Operation(name, (result, self._value(another)))
         return result
 
-    def _where(self, node: ast.Call, depth: int) -> Operation:
+    def _where(self, node: ast.Call) -> Operation:
         condition, *values = node.args
         match condition:
             case ast.Compare(left, [operator], [right]) if type(operator) in _COMPARISONS:
-                compared = self._operation(condition, _COMPARISONS[type(operator)], [left, right], depth + 1)
-            case ast.Compare(ops=[_, _, *_]):
-                raise self._fault(condition, "a chain of comparisons is not known: nest one where in another")
+                compared = self._operation(_COMPARISONS[type(operator)], [left, right])
+            case ast.Compare(ops=[_, _, *_]) | ast.BoolOp():
+                raise self._fault(condition, f"several comparisons in one are not known: {_NEST}")
             case _:
-                raise self._fault(condition, f"where begins with a comparison by one of {' '.join(COMPARISONS)}")
-        chosen = [self._value(value, depth + 1) for value in values]
-        return self._counted(node, Operation("where", (compared, *chosen)))
+                known = " ".join(COMPARISONS)
+                raise self._fault(condition, f"where begins with a comparison by one of {known}: write such as acc > 0")
+        return Operation("where", (compared, *(self._value(value) for value in values)))
 
-    def _operation(self, node: ast.expr, name: str, values: list[ast.expr], depth: int) -> Operation:
-        return self._counted(node, Operation(name, tuple(self._value(value, depth + 1) for value in values)))
-
-    def _counted(self, node: ast.expr, operation: Operation) -> Operation:
-        self._operations += 1
-        if self._operations > MOST_OPERATIONS:
-            raise self._fault(
-                node,
-                f"this is one operation more than the {MOST_OPERATIONS} that fit a thread's registers and code: "
-                f"compute a part of it before the product, or after it",
-            )
-        return operation
+    def _operation(self, name: str, values: list[ast.expr]) -> Operation:
+        return Operation(name, tuple(self._value(value) for value in values))
 
     def _fault(self, node: ast.expr | ast.keyword, message: str) -> ArgumentValueError:
         """The error that points at a part of the text."""
@@ -273,4 +294,11 @@ class _Reader:
         return ArgumentValueError(f"epilogue: {message}\n{place(self._text, start, end)}")
 
 
+def _meant(name: str, known: Collection[str]) -> str:
+    """A question for a name that is almost a known one."""
+    return "".join(f" (did you mean {each}?)" for each in get_close_matches(name[:_LONGEST_NAME], known, 1, 0.75))
+
+
 _TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"
+_WHERE = "where(comparison, value, other value)"
+_NEST = "nest one where in another"

@@ -178,7 +178,10 @@ def _check(
                 f"{use_of(name, expression)}"
             )
     if out.shape != shape:
-        raise ArgumentValueError(f"out has shape {out.shape}, but a @ b has shape {shape}: pass an out of that shape")
+        product = "the gated product" if expression is not None and expression.gate else "a @ b"
+        raise ArgumentValueError(
+            f"out has shape {out.shape}, but {product} has shape {shape}: pass an out of that shape"
+        )
     if expression is not None:
         if expression.recipe is not None:
             check_scales(operands, expression.recipe)
@@ -230,9 +233,9 @@ def _check_written(written: str, operands: Mapping[str, Operand], expression: Ex
         same = operand.pointer == out.pointer and operand.strides == out.strides and operand.shape == out.shape
         if not ((written, name) == ("out", "c") and same and operand.dtype == out.dtype):
             harm = "write both" if name in WRITTEN else "read what it has overwritten"
+            only = "" if expression else " (only c may be out itself, with the same shape, strides and dtype)"
             raise ArgumentValueError(
-                f"{written} shares memory with {name}: the kernel would {harm}; pass another {written} "
-                f"(only c may be out itself, with the same shape, strides and dtype)"
+                f"{written} shares memory with {name}: the kernel would {harm}; pass another {written}{only}"
                 f"{use_of(name, expression)}"
             )
 

@@ -22,7 +22,10 @@ def check_dtypes(operands: Mapping[str, Operand], activation: str | None, expres
     if out not in (outs := results(a, b, scaled=recipe is not None)):
         raise ArgumentTypeError(f"out is {out}, and a product of {a} by {b} is not stored so: take {_listed(outs)}")
     if out.kind == "integer":
-        given = {"c": "c" in operands, "bias": "bias" in operands, "activation": activation, "epilogue": expression}
+        made = "epilogue"
+        if expression is not None:
+            made = "gate" if expression.gate else "outputs" if expression.outputs else made
+        given = {"c": "c" in operands, "bias": "bias" in operands, "activation": activation, made: expression}
         if beside := [name for name, value in given.items() if value]:
             raise ArgumentTypeError(
                 f"{beside[0]} was given and out is {out}, which holds sums as they are: take an out of fp32, bf16 or "
