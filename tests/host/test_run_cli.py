@@ -50,6 +50,21 @@ def test_rungs_are_run_without_a_prediction(kernel, layout, dtype):
         (("--dtype", "int8"), "wgmma", "int32"),
         (("--dtype", "int8", "--recipe", "row", "--out-dtype", "fp32", "--outputs", "acc,amax"), "wgmma", "fp32"),
         (("--dtype", "fp8_e5m2", "--fast-accumulation", "--tensor-cores", "hardware"), "wgmma", "bf16"),
+        (
+            (
+                "--dtype",
+                "fp8_e4m3",
+                "--recipe",
+                "tensor",
+                "--out-dtype",
+                "fp8_e4m3",
+                "--outputs",
+                "amax,acc,column_sums",
+            ),
+            "wgmma",
+            "fp8_e4m3",
+        ),
+        (("--dtype", "fp8_e4m3", "--out-dtype", "fp8_e5m2", "--bias", "--activation", "relu"), "wgmma", "fp8_e5m2"),
     ],
 )
 def test_run_multiplies_codes_with_and_without_scales(options, kernel, out_dtype):
@@ -91,6 +106,11 @@ def test_elements_that_do_not_go_together_are_refused_with_their_options(command
     shape = ("--shape", "32,32,256") if command in ("bench", "compile") else (32, 32, 256)
     gpu = ("--gpu", "H200") if command == "compile" else ()
     assert said in error(command, *shape, *gpu, *options)
+
+
+def test_bench_refuses_results_of_fp8():
+    options = ("--dtype", "fp8_e4m3", "--out-dtype", "fp8_e5m2")
+    assert "--out-dtype=fp8_e5m2 has a scale, which peers take" in error("bench", "--shape", "32,32,256", *options)
 
 
 def test_run_verifies_further_outputs():

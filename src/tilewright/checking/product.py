@@ -10,15 +10,15 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.checking.memory import available_memory
-from tilewright.dtypes import DType, fp32, int8, int32
+from tilewright.dtypes import FP8, DType, bf16, fp32, int8, int32
 from tilewright.errors import ArgumentValueError
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import GIVEN, SCALES, ZERO, Expression
+from tilewright.expression.tree import GIVEN, OUT_SCALE, SCALES, ZERO, Expression
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.measure.data import Data
-from tilewright.measure.elements import Elements
+from tilewright.measure.elements import LARGEST, Elements
 from tilewright.problem import (
     RECIPES,
     Blocks,
@@ -32,6 +32,9 @@ from tilewright.problem import (
 )
 from tilewright.reference import FULL_REFERENCE_FLOPS, Array, Comparison, compare, outputs_agree
 
+FREE_SIGMAS = 8.0
+"""The largest number of an fp8 result in standard deviations of the sums, so that none of these is cut."""
+
 MAX_EXTENT = 2**63 - 1
 """The largest extent of an array: NumPy counts by signed 64-bit integers."""
 
@@ -40,9 +43,9 @@ MAX_EXTENT = 2**63 - 1
 class Product:
     """activation(a @ b + bias), or an expression of a @ b, with packed operands; `bias` has shape (n,).
 
-    dtype: of a, and of b without a b_dtype. forms: those of the expression's operands, which have the result's dtype.
-    recipe: of scales, beside which bias and activation are in the expression. zero_a: whether rows of a have zero
-    points.
+    dtype: of a, and of b without a b_dtype. forms: those of the expression's operands, which have the result's dtype,
+    or bf16 beside a result of fp8, which has a scale. recipe: of scales, beside which bias and activation are in the
+    expression, as beside a result of fp8. zero_a: whether rows of a have zero points.
     """
 
     m: int
@@ -73,7 +76,7 @@ class Product:
     def problem(self) -> Problem:
         """The Problem of a call with such operands."""
         m, n, k, b_dtype = self.m, self.n, self.k, self.elements.b
-        forms = (form.matrix(self.out_dtype, self.columns) for form in self.forms)
+        forms = (form.matrix(self.beside, self.columns) for form in self.forms)
         return Problem(
             m=m,
             n=n,
@@ -84,8 +87,8 @@ class Product:
             epilogue=Epilogue(
                 bias=Matrix(self.out_dtype, 0, 1) if self.bias else None,
                 activation=self.activation,
-                expression=self._scaled(self.expression),
-                operands=(*self._scales(), *forms),
+                expression=self._scaled(self.expression, self._hidden),
+                operands=(*self._scales(), *self._out_scale(), *forms),
                 outputs=tuple(self._output(name) for name in self._outputs),
             ),
             fast_accumulation=self.fast_accumulation,
@@ -96,12 +99,26 @@ class Product:
         """The element types and the recipe of scales."""
         return Elements(self.dtype, self.b_dtype or self.dtype, self.out_dtype, self.recipe, self.fast_accumulation)
 
-    def _scaled(self, expression: Expression | None) -> Expression | None:
-        """The expression with the scales of the sums, the plain one if there is none."""
-        if self.recipe is None:
+    @property
+    def beside(self) -> DType:
+        """The type of what the epilogue reads, and of the sums that it writes."""
+        return bf16 if self.out_dtype in FP8 else self.out_dtype
+
+    @property
+    def _of_sums(self) -> tuple[str, ...]:
+        """The operands that act on sums."""
+        return () if self.recipe is None else (*SCALES, ZERO) if self.zero_a else SCALES
+
+    @property
+    def _hidden(self) -> tuple[str, ...]:
+        """The operands that no text names."""
+        return (*self._of_sums, OUT_SCALE) if self.out_dtype in FP8 else self._of_sums
+
+    def _scaled(self, expression: Expression | None, hidden: tuple[str, ...]) -> Expression | None:
+        """The expression with hidden operands, the plain one if there is none."""
+        if not hidden:
             return expression
         expression = expression or parse("acc", [])
-        hidden = (*SCALES, ZERO) if self.zero_a else SCALES
         return expression._replace(operands=(*hidden, *expression.operands), recipe=self.recipe)
 
     def _scales(self) -> Iterator[Matrix]:
@@ -113,6 +130,11 @@ class Product:
                 yield Matrix(fp32, 1, rows) if _by_columns(blocks) else Matrix(fp32, columns, 1)
         if self.zero_a:
             yield Matrix(int32, 1, 0)
+
+    def _out_scale(self) -> Iterator[Matrix]:
+        """The place of the scale of a result of fp8."""
+        if self.out_dtype in FP8:
+            yield Matrix(fp32, 0, 0)
 
     def _scaled_extents(self) -> Iterator[tuple[Blocks, tuple[int, int]]]:
         """What each scale is for, and the shape of the scales, of a and of b."""
@@ -128,7 +150,7 @@ class Product:
     def _output(self, name: str) -> Matrix:
         """The place of a packed one."""
         if name == "acc":
-            return Matrix(self.out_dtype, self.n, 1)
+            return Matrix(self.beside, self.n, 1)
         return Matrix(fp32, 0, 0 if name == "amax" else 1)
 
     @property
@@ -205,7 +227,11 @@ class Product:
         if self.bias:
             arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
         for form in self.forms:
-            arrays[key_of(form.name)] = normal(self.out_dtype, *form.shape(self.m, self.columns), False)
+            arrays[key_of(form.name)] = normal(self.beside, *form.shape(self.m, self.columns), False)
+        if self.out_dtype in FP8:
+            kept = 4.0 if self.recipe is not None else self.elements.spread(self.dtype) * self.elements.spread(kinds[1])
+            sigmas = FREE_SIGMAS * kept * max(self.k, 1) ** 0.5  # each scale is at most 2
+            arrays[OUT_SCALE] = np.array(sigmas / LARGEST[self.out_dtype], np.float32)
         return arrays
 
     def outputs(self) -> dict[str, Array]:
@@ -227,10 +253,12 @@ class Product:
         outputs = {name: arrays[output_key(name)] for name in self._outputs}
         right = found.verified
         if (acc := outputs.pop("acc", None)) is not None:
-            sums = Epilogue(expression=self._scaled(None), operands=tuple(self._scales()))
+            sums = Epilogue(expression=self._scaled(None, self._of_sums), operands=tuple(self._scales()))
             right = right and agrees(acc, a, b, sums, arrays).verified
-        if outputs and right:  # else they may be of anything
-            numbers = {name: array.astype(np.float64) for name, array in outputs.items()}
+        is_cut = self.out_dtype in FP8 and np.abs(out.astype(np.float32)).max(initial=0.0) >= LARGEST[self.out_dtype]
+        if outputs and right and not is_cut:  # else they may be of anything
+            scale = float(arrays.get(OUT_SCALE, 1.0))  # which divides a result behind these
+            numbers = {name: array.astype(np.float64) / scale for name, array in outputs.items()}
             right = outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
         return dataclasses.replace(found, verified=right)
 

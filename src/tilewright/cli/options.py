@@ -37,11 +37,13 @@ class FactorName(StrEnum):
 
 
 class ResultName(StrEnum):
-    """Names of the element types that results of contenders may have: all but fp8."""
+    """Names of the element types that results may have."""
 
     bf16 = "bf16"
     fp16 = "fp16"
     fp32 = "fp32"
+    fp8_e4m3 = "fp8_e4m3"
+    fp8_e5m2 = "fp8_e5m2"
     int32 = "int32"
 
 

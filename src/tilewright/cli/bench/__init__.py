@@ -20,7 +20,7 @@ from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, NOT_VERIFIED, comma
 from tilewright.cli.options import Seed, require_plot
 from tilewright.cli.output import console, print_json, progress
 from tilewright.cli.products import require_elements
-from tilewright.errors import UnavailableError, message_of
+from tilewright.errors import ArgumentValueError, UnavailableError, message_of
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
@@ -83,6 +83,7 @@ def bench(
         _show_again(records.read(Path(suite), "tilewright bench --output", Bench), to)
         return
     from tilewright.bench.session import Settings
+    from tilewright.dtypes import FP8
 
     wanted = shapes.of(suite, self_check, seed)
     plain = all(each.elements.a.bits > 8 for each in wanted)
@@ -100,6 +101,11 @@ def bench(
     for each in wanted:
         each.require(settings.data)
         require_elements(each.elements)
+        if each.elements.out in FP8:
+            raise ArgumentValueError(
+                f"--out-dtype={each.elements.out} has a scale, which peers take in ways of their own: time it with "
+                "`tilewright run`, or take another"
+            )
     to.require(self_check)
     _require_gpu()
     record = _record(wanted, settings, suite, to)

@@ -78,11 +78,10 @@ class ShapeOptions(ElementOptions):
         typed = [Shape(*parse_shape(text, "--shape")) for text in texts]
         shapes = suites.load(suite, seed).shapes if suite else typed
         layout = None if self.layout is None else self.layout.value
-        return list(
-            dict.fromkeys(
-                replace(each, dtype=str(self.elements(each.elements)), layout=layout or each.layout) for each in shapes
-            )
-        )
+        found = [
+            replace(each, dtype=str(self.elements(each.elements)), layout=layout or each.layout) for each in shapes
+        ]
+        return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)

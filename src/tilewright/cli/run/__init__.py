@@ -82,6 +82,7 @@ def run(
       tilewright run 4096 4096 4096 --dtype bf16
       tilewright run 256 256 256 --dtype fp8_e4m3 --recipe row --bias
       tilewright run 256 256 256 --dtype int8 --recipe row --zero-a
+      tilewright run 256 256 256 --dtype fp8_e4m3 --recipe tensor --out-dtype fp8_e4m3 --outputs amax
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
@@ -89,12 +90,13 @@ def run(
     """
     shape = shape_of(m, n, k)
     from tilewright.checking.product import Product
+    from tilewright.dtypes import FP8
     from tilewright.errors import silence
 
     silence("tilewright.planner.choose")  # the outcome says why
     on_gpu, elements = wants_gpu(backend), types.elements()
     plain = {"bias": bias, "activation": activation.value if activation else None}
-    scaled = elements.recipe is not None
+    scaled = elements.recipe is not None or elements.out in FP8
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation, scaled=scaled)
     product = Product(
         *(shape or GPU_SHAPE),
