@@ -34,6 +34,10 @@ _STREAMED, _SM_BANDWIDTH, _ACROSS = 1.1, 60e9, 1.12
 """The share of the data sheet's bandwidth if nothing else took time; the bytes per second that an SM can read; how much
 longer it takes where B is contiguous along n."""
 
+_SIXTEEN = 1.06
+"""How much longer more than 8 rows take: a lane adds up twice the sums, and reads twice the activations. Also from
+results/few_rows.json."""
+
 _LAST_WAVE = 0.39
 """The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
 
@@ -92,7 +96,7 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 config.tile_n / config.split_k * constants.Input.nbytes,
                 hardware.sm_count,
                 _STREAMED * hardware.memory_bandwidth,
-                1.0 if constants.b_k_major else _ACROSS,
+                (1.0 if constants.b_k_major else _ACROSS) * (_SIXTEEN if config.tile_m > 8 else 1.0),
             )
         )
     return Ways(*np.array(rows, np.float64).T)
