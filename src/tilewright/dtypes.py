@@ -132,7 +132,9 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        remedy = f"use {NAMES} (an array of another: convert it first)"
+        of_epilogue = argument in ("c.dtype", "bias.dtype") or argument.startswith(("operands[", "outputs["))
+        names = ", ".join(each.name for each in FLOATS) if of_epilogue else NAMES
+        remedy = f"use {names} (an array of another: convert it first)"
         if argument == "out.dtype":
             remedy = f"pass an out of {NAMES}"
         raise ArgumentTypeError(f"{argument}={name} is not a supported dtype: {remedy}")

@@ -90,6 +90,11 @@ def float64_operands():
     return (np.zeros((3, 4)), np.zeros((4, 5))), {}
 
 
+@bad(TypeError, "operands['r'].dtype=float64", "use bf16, fp16, fp32 (an array of another: convert it first)")
+def float64_beside_an_expression():
+    return (f16(3, 4), f16(4, 5)), {"epilogue": "acc + r", "operands": {"r": np.zeros((3, 5))}}
+
+
 @bad(TypeError, "bias is int32", "bf16, fp16 or fp32", "convert it")
 def integer_bias():
     return (f16(3, 4), f16(4, 5)), {"bias": np.zeros(5, np.int32)}
