@@ -141,6 +141,8 @@ def test_what_wins_is_shown_with_the_others_whatever_their_kernels(pretended_gpu
 
 def test_tables_are_listed_exported_and_imported(folder, tmp_path):
     assert "nothing was tuned for an H200" in invoke("tune", "--list", "--gpu", "H200").stdout
+    shipped = len(tuned.store("H200-132").shipped())
+    assert f"own table has {shipped} more" in invoke("tune", "--list", "--gpu", "H200").stdout or not shipped
     Store("H200-132").add([entry(), entry(m=7)])
     listed = in_json("tune", "--list", "--gpu", "H200")
     assert listed["entries"] == json.loads(json.dumps([entry(m=7).as_dict(), entry().as_dict()]))

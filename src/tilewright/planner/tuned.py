@@ -98,6 +98,11 @@ class Store:
         self.tables()
         return self._found[self._folder][1]
 
+    def shipped(self) -> Table:
+        """The package's own table."""
+        self.tables()
+        return self._found[_SHIPPED][1]
+
     def find(self, problem: Problem) -> Entry | None:
         """The entry of a problem in the first table that has one."""
         key = None

@@ -104,6 +104,8 @@ def tune(
         record["entries"] = [entry.as_dict() for entry in table.entries()]
         if not as_json:
             _list(table.entries(), kept.gpu)
+            if shipped := len(kept.shipped()):
+                show(f"the package's own table has {shipped} more, which count where yours has none")
     if as_json:
         print_json(record)
     if record["interrupted"]:
