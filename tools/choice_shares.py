@@ -1,8 +1,9 @@
 """Print what the planner's choices reach of the best that was measured, by record: suites, random products and others.
 
 In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
-one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel.
-docs/choosing.md shows the table.
+one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel. What the
+picks have with trees that correct them, fitted to other products, is from correction.json, where fit_correction.py
+writes it. docs/choosing.md shows the table.
 
 python tools/choice_shares.py
 """
@@ -22,6 +23,7 @@ from calibrate import Shape, load, posed  # noqa: E402
 from tilewright.hardware import recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.model.cost import COSTS  # noqa: E402
+from tilewright.model.ranking.correction import TREES  # noqa: E402
 
 RESULTS = ROOT / "results"
 RECORDS = {
@@ -31,10 +33,13 @@ RECORDS = {
     "promoted_h200": "fp8, with promoted sums and scales of blocks",
     "sweep_h200": "random products and batches",
     "sweep_layouts_h200": "random products and batches, all layouts",
-    "sweep_later_h200": "random products and batches, to which nothing was fitted",
+    "sweep_later_h200": "random products and batches, to which no constant was fitted",
+    "sweep_halves_h200": "the same",
+    "sweep_thin_h200": "the same, of few rows",
+    "sweep_h100": "the same, all layouts",
+    "sweep_thin_h100": "the same, of few rows",
 }
 FEW_ROWS = "gemv_h200"
-LOW = 0.9
 
 
 class Picked(NamedTuple):
@@ -53,21 +58,30 @@ def main() -> None:
 def table() -> list[str]:
     """A line of Markdown for each record."""
     lines = [
-        f"| products | record | number | Configs of one | mean | least | below {LOW:.2f} |",
-        "|---|---|---|---|---|---|---|",
+        "| products | record | number | Configs of one | by arithmetic: mean | least | corrected: number | mean | "
+        "least |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
+    corrected = json.loads(TREES.read_text(encoding="utf-8"))["shares"]
     for name, about in {**RECORDS, FEW_ROWS: "1 to 16 rows, by `gemv` or `wgmma`"}.items():
         picked = list(_few_rows() if name == FEW_ROWS else _of_wgmma(name))
         shares = [each.share for each in picked]
         mean = exp(sum(map(log, shares)) / len(shares))
         worst = min(picked, key=lambda each: each.share)
         configs = sum(each.configs for each in picked) / len(picked)
-        low = sum(share < LOW for share in shares)
+        number, *_, better, least, _ = corrected.get(name, ["", "", "", ""])
         lines.append(
-            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.3f}, "
-            f"{worst.shape} | {low} |"
+            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.2f}, "
+            f"{worst.shape} | {number} | {better} | {least} |"
         )
-    return lines
+    number, mean, least, low, better, highest, lower = corrected["all"]
+    return [
+        *lines,
+        "",
+        f"Of all {number} products that are corrected, the picks have {mean} by arithmetic, {least} at least and "
+        f"{low} below 0.9; with trees that were fitted to other products, {better}, {highest} at least and {lower} "
+        f"below 0.9.",
+    ]
 
 
 def _of_wgmma(name: str) -> Iterator[Picked]:

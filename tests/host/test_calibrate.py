@@ -15,7 +15,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels.wgmma_space import Limits, Space
-from tilewright.model.cost import COSTS, Promotion
+from tilewright.model.cost import COSTS, Promotion, found_of
 from tilewright.model.prediction import TIMES
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def test_times_are_those_that_the_kernel_ranks_by(tmp_path, shape):
     space = Space(Limits((False, False), (1024, 1024), 2, True), bf16, H200)
     assert {tiling.swap_ab for tiling in space.tilings} == {False, True}
     (measured,) = loaded(tmp_path, record_of({shape: (space.tilings, [1.0] * len(space.tilings), 1.0)}))
-    ranked = space.ranking.times(m, n, k, 1, 2 * k)
+    ranked = found_of(space.ranking.fixed(n, k, 1, 2 * k), m).us
     possible = np.isfinite(ranked)
     np.testing.assert_allclose(calibrate.predict(measured, COSTS)[possible], ranked[possible], rtol=1e-12)
 

@@ -16,8 +16,8 @@ from tilewright import api
 from tilewright.errors import TilewrightError
 from tilewright.hardware import A100, H200
 from tilewright.kernels.kernel import values_of
-from tilewright.model import ranking
-from tilewright.model.cost import times_of
+from tilewright.model.cost import found_of
+from tilewright.model.ranking import ranking
 from tilewright.planner import family, planning, tuned
 from tilewright.planner.choose import Offers
 from tilewright.planner.family import Families
@@ -367,8 +367,8 @@ def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatc
 
 
 def test_of_ten_thousand_numbers_of_rows_the_model_is_asked_about_every_eighth(backend, monkeypatch):
-    asked, chosen = mock.Mock(side_effect=times_of), counted_choices(monkeypatch)
-    monkeypatch.setattr(ranking, "times_of", asked)
+    asked, chosen = mock.Mock(side_effect=found_of), counted_choices(monkeypatch)
+    monkeypatch.setattr(ranking, "found_of", asked)
     rows = range(64, 10_064)
     a, b, out = f16(rows[-1], 64), f16(64, 96), f16(rows[-1], 96)
     for m in np.random.default_rng(0).permutation(rows).tolist():

@@ -87,9 +87,11 @@ def test_the_other_kernels_are_met_within_a_twentieth(kernel, dtype, size, us):
 
 def test_the_prediction_is_the_time_that_the_planner_ranks_by():
     kernel, problem = KERNELS["wgmma"], product(3000, 5000, 2000)
-    times = [kernel.predict(config, problem, H200, "recorded").seconds for config in kernel.configs(problem, H200)]
-    assert times == sorted(times)
-    assert times[0] < times[-1]
+    configs = kernel.configs(problem, H200)
+    ranked = [kernel.ranked_seconds(config, problem, H200) for config in configs]
+    assert ranked == pytest.approx(sorted(ranked))
+    assert ranked[0] < ranked[-1]
+    assert ranked[0] == pytest.approx(kernel.predict(configs[0], problem, H200, "recorded").seconds)
 
 
 def test_rungs_of_the_ladder_have_no_prediction():

@@ -6,6 +6,7 @@ from typing import Any
 from tilewright.dtypes import fp32
 from tilewright.explaining.screen import us
 from tilewright.hardware import Hardware
+from tilewright.model.ranking import correction
 from tilewright.planner.choose import Choice
 from tilewright.planner.choose import asked as asked_kernels
 from tilewright.problem import Problem
@@ -55,7 +56,15 @@ def _config(choice: Choice, hardware: Hardware) -> str:
     kernel, problem = choice.kernel, choice.copied.problem
     count = len(kernel.candidates(problem, hardware, EVERY))
     remark: Any = kernel.remark(choice.config)
-    least = f"a model gives each of {count} Configs its time, and the least wins" if count > 1 else "it has one Config"
+    if count == 1:
+        least = "it has one Config"
+    elif kernel.unit == "wgmma" and correction.is_known(problem.a.dtype, hardware):
+        least = (
+            f"a model gives each of {count} Configs its time, measured launches correct the "
+            f"{correction.NEAREST} quickest, and the least wins"
+        )
+    else:
+        least = f"a model gives each of {count} Configs its time, and the least wins"
     return f"{least}; it {remark}" if remark else least
 
 

@@ -18,10 +18,13 @@ COMPARED = 8
 
 
 class _Ranked(NamedTuple):
+    """corrected: the seconds of it that measured launches add to the model's arithmetic, or take from it."""
+
     kernel: Kernel
     config: Any
     seconds: float
     breakdown: Breakdown
+    corrected: float
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
@@ -45,13 +48,16 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     found = kernel.breakdown(config, taken.problem, hardware, RANKED)
     if found is None:
         return None
-    return _Ranked(kernel, config, sum(found.parts) + taken.seconds(hardware), found)
+    seconds = kernel.ranked_seconds(config, taken.problem, hardware)
+    return _Ranked(kernel, config, seconds + taken.seconds(hardware), found, seconds - sum(found.parts))
 
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
     own, best = other.breakdown.parts._asdict(), chosen.breakdown.parts._asdict()
     grew = {name.replace("_", " "): own[name] - best[name] for name in own if own[name] > best[name]}
     behind = other.seconds - chosen.seconds
+    if other.corrected > chosen.corrected:
+        grew["as launches were measured"] = other.corrected - chosen.corrected
     if other.kernel is not chosen.kernel and behind > sum(grew.values()):
         grew["copies"] = behind - sum(grew.values())
     limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits

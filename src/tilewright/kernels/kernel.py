@@ -121,8 +121,7 @@ class Kernel(ABC):
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time of the usual choice by which kernels are ranked; infinite for one that the model does not know."""
-        predicted = self.predict(self.best(problem, hardware), problem, hardware, "recorded")
-        return inf if predicted is None else predicted.seconds
+        return self.ranked_seconds(self.best(problem, hardware), problem, hardware)
 
     def candidates(self, problem: Problem, hardware: Hardware, most: int) -> Sequence[Any]:
         """Configs that a tuner should measure, the usual choice first; `configs`, or more of the same."""
@@ -145,6 +144,11 @@ class Kernel(ABC):
     ) -> Breakdown | None:
         """The parts of that time, and its limits; None for kernels that the model does not know."""
         return None
+
+    def ranked_seconds(self, config: Any, problem: Problem, hardware: Hardware) -> float:
+        """The time by which a Config is ranked for a problem; infinite for one that the model does not know."""
+        predicted = self.predict(config, problem, hardware, "recorded")
+        return inf if predicted is None else predicted.seconds
 
     @abstractmethod
     def features(self, problem: Problem) -> Hashable:

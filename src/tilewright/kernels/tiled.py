@@ -15,7 +15,7 @@ from tilewright.kernels.kernel import Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Prepared, Tiles
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in
-from tilewright.model.ranking import Ranking
+from tilewright.model.ranking.ranking import Ranking
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
 

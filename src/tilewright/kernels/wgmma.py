@@ -187,6 +187,14 @@ class WgmmaKernel(Kernel):
         prepared = _prepared(config, problem, hardware, power)
         return breakdown(problem, prepared, self.unit, hardware, row_bytes(problem))
 
+    def ranked_seconds(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> float:
+        """What `predict` says, corrected as `model.ranking` has it, if its tiling is one of the space."""
+        space, product = self._space(problem, hardware)
+        index = space.index(config)
+        if index is None:
+            return super().ranked_seconds(config, problem, hardware)
+        return space.ranking.seconds(index, problem, hardware, *product)
+
     def _space(self, problem: Problem, hardware: Hardware) -> tuple[Space, tuple[int, int, int, int, int]]:
         """The Space of a problem, and what its times take.
 

@@ -14,7 +14,7 @@ from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, has_two_scales, promoted_registers, ring_of
 from tilewright.model.cost import Prepared, Promotion, Tiles
 from tilewright.model.prediction import Power, prepare_in
-from tilewright.model.ranking import Ranking
+from tilewright.model.ranking.ranking import Ranking
 from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
@@ -183,9 +183,13 @@ class Space:
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 
+    def index(self, config: WgmmaConfig) -> int | None:
+        """That of a Config's tiling; None if it is none of these."""
+        return self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
+
     def is_near_best(self, config: WgmmaConfig, m: int, n: int, k: int, batch_count: int, row_bytes: int) -> bool:
         """Whether a Config's tiling takes at most NEAR times the least time; others than these tilings never do."""
-        index = self._indices.get(Tiling(*(getattr(config, name) for name in Tiling._fields)))
+        index = self.index(config)
         if index is None:
             return False
         times = self.ranking.times(m, n, k, batch_count, row_bytes)

@@ -9,14 +9,11 @@ A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have a
 both: the fourth root of fourth powers in a step, the square root of squares). CTAs of `mma` and `simt` take turns, so
 the parts of a step add up, and have no cost but multiplying and delivering elements.
 
-The constants of `wgmma` were fitted to launches on an H200. results/calibration_h200.json has 5,060 launches of 156
-products, in graphs, inputs past L2, and tools/calibrate.py compares the model with them. The model is for choosing: of
-the some 32 Configs measured of a product, the one it picks has 0.966 of the best one's rate (geometric mean; at worst
-0.78) and 1.08 of cuBLAS's, while its times are 12% off (median). `epilogue` is also from results/sweep_h200.json, and
-holds on two other records of random products. `streamed` is from the launches of `wgmma` in
-results/gemv_h200.json, and `scales` from results/promoted_h200.json, where it gives the quickest of 15 Configs of
-1x128 by 1x128; at 4096x4096x4096 it then gives squares of B 113 us, of 116 measured (results/low_precision.json). That
-consumers by turns have no constant of their own is from results/by_turns_h200.json.
+The constants of `wgmma` were fitted to results/calibration_h200.json, which has 5,060 launches of 156 products on an
+H200, in graphs, inputs past L2 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick
+has 0.966 of the best rate, while times are 12% off (median); `ranking` corrects the order. `epilogue` is also from
+results/sweep_h200.json, `streamed` from gemv_h200.json, `scales` from promoted_h200.json, and that consumers by turns
+have no constant of their own from by_turns_h200.json.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -195,14 +192,16 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
 class Fixed(NamedTuple):
     """What of the times of Tiles is fixed by n, k and the batch, whatever m is: a server meets many m.
 
-    tiles_n: tiles along n, times the products of a batch. again_n: how much longer the larger operand takes, if that is
-    a. outside_n: clocks of what lies outside along n. wave: us of each wave but the last beside its steps.
+    lines: of L2 that a row takes, over those that it fills. tiles_n: tiles along n, times the products of a batch.
+    again_n: how much longer the larger operand takes, if that is a. outside_n: clocks of what lies outside along n.
+    wave: us of each wave but the last beside its steps.
     """
 
     prepared: Prepared
     n: int
     k: int
     batch_count: int
+    lines: float
     tiles_n: Array
     l2_work: Array
     steps: Array
@@ -216,7 +215,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     """What is fixed by these; row_bytes: from one row of 64 elements along k to the next, or what of 128 divides it."""
     along = prepared.along[1]
     tiles_n = np.ceil(n / along)
-    lines = 1.0  # of L2 that a row takes, over those that it fills
+    lines = 1.0
     if row_bytes % 128:
         lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
     steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
@@ -225,6 +224,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         n,
         k,
         batch_count,
+        lines,
         tiles_n * batch_count,
         prepared.l2_work * lines,
         steps,
@@ -242,33 +242,51 @@ def wave_of(prepared: Prepared, steps: Array) -> Array:
     return left
 
 
-def times_of(fixed: Fixed, m: int) -> Array:
-    """The time in us of each way to cut the products of m rows, infinite if it splits k too finely."""
+class Found(NamedTuple):
+    """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
+
+    at_once: the clusters that work together. step: clocks. busy, dram, energy: us of the main loop if the SMs alone,
+    memory alone, or power alone limited it.
+    """
+
+    tiles_m: Array
+    clusters: Array
+    at_once: Array
+    waves: Array
+    step: Array
+    busy: Array
+    dram: Array
+    energy: Array
+    us: Array
+
+
+def found_of(fixed: Fixed, m: int) -> Found:
+    """What is found of each way to cut the products of m rows."""
     prepared, n = fixed.prepared, fixed.n
-    along, at_once = prepared.along[0], prepared.tiles.clusters_at_once
+    along = prepared.along[0]
     tiles_m = np.ceil(m / along)
     clusters = tiles_m * fixed.tiles_n
-    waves = np.ceil(clusters / at_once)
-    step = np.sqrt(np.sqrt(prepared.step + _fourth(np.minimum(clusters, at_once) * fixed.l2_work)))
+    at_once = np.minimum(clusters, prepared.tiles.clusters_at_once)
+    waves = np.ceil(clusters / prepared.tiles.clusters_at_once)
+    step = np.sqrt(np.sqrt(prepared.step + _fourth(at_once * fixed.l2_work)))
     outside = np.minimum((tiles_m * along - m) * prepared.costs.outside, prepared.clocks[0]) + fixed.outside_n
     clocks = waves * step + (waves == 1) * prepared.apart[(m > n) - (m < n) + 1] + outside
     again = fixed.again_n if m > n else _again(tiles_m, prepared.costs)
-    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n)) ** 2
+    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n))
     busy = clocks * fixed.steps
-    limited = np.maximum(np.sqrt(busy * busy + dram), clusters * fixed.energy)
-    us: Array = limited + prepared.fixed + (waves - 1) * fixed.wave
-    return us
+    energy = clusters * fixed.energy
+    us = np.maximum(np.sqrt(busy * busy + dram * dram), energy) + prepared.fixed + (waves - 1) * fixed.wave
+    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, us)
 
 
 def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
-    """The time in us of each way to cut `batch_count` products, as `times_of` gives it; row_bytes: as in `fixed`."""
-    return times_of(fixed(prepared, n, k, batch_count, row_bytes), m)
+    """The time in us of each way to cut `batch_count` products; row_bytes: as in `fixed`."""
+    return found_of(fixed(prepared, n, k, batch_count, row_bytes), m).us
 
 
 def _again(tiles: Array, costs: Costs) -> Array:
-    """The square of how much longer an operand takes that so many tiles read."""
-    squares: Array = np.where(tiles == 1, 1.0, (1 + costs.again) ** 2)
-    return squares
+    """How much longer an operand takes that so many tiles read."""
+    return 1 + costs.again * (tiles > 1)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
@@ -277,6 +295,5 @@ def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Arra
 
 
 def _fourth(value: Array) -> Array:
-    square = value * value
-    result: Array = square * square
-    return result
+    square: Array = value * value
+    return square * square

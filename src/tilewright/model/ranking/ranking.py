@@ -4,8 +4,9 @@ from functools import lru_cache
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import Array, Fixed, Tiles, fixed, prepare, times_of
+from tilewright.model.cost import Array, Fixed, Tiles, fixed, found_of, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
+from tilewright.model.ranking.correction import Correction, is_known
 from tilewright.problem import Problem
 
 
@@ -14,6 +15,8 @@ class Ranking:
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
         self._prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
+        corrects = unit == "wgmma" and is_known(dtype, gpu)
+        self._correction = Correction(tiles, dtype, gpu) if corrects else None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Fixed:
@@ -21,8 +24,10 @@ class Ranking:
         return fixed(self._prepared, n, k, batch_count, row_bytes)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
-        """The predicted time of each way in us."""
-        return times_of(self.fixed(n, k, batch_count, row_bytes), m)
+        """The predicted time of each way in us, of the quickest ones as `correction` has it."""
+        fixed = self.fixed(n, k, batch_count, row_bytes)
+        found = found_of(fixed, m)
+        return found.us if self._correction is None else self._correction.corrected(fixed, found, m)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> tuple[int, float]:
@@ -35,3 +40,7 @@ class Ranking:
         """What `predict` says of the quickest way for a problem, which the ranking takes for `product`."""
         index, us = self.best(*product)
         return seconds_at_least(us, problem, self._prepared, gpu, index)
+
+    def seconds(self, index: int, problem: Problem, gpu: Hardware, *product: int) -> float:
+        """The same for another way, corrected."""
+        return seconds_at_least(float(self.times(*product)[index]), problem, self._prepared, gpu, index)

@@ -1,0 +1,138 @@
+"""The order of Configs: arithmetic, corrected by what launches measured."""
+
+import json
+import math
+from itertools import product as combinations
+
+import fit_correction
+import numpy as np
+import pytest
+
+from tilewright.dtypes import bf16, fp8_e4m3, fp16
+from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
+from tilewright.kernels.wgmma_space import Limits, Space
+from tilewright.model.cost import found_of
+from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, Trees, is_known, is_limited_by_power, trees
+
+LIMITS = Limits((False, False), (1024, 1024), 2, out_by_tma=True)
+
+
+def ranking_of(dtype=bf16, gpu=H200):
+    limits = LIMITS._replace(input_bytes=dtype.nbytes)
+    return Space(limits, dtype, gpu).ranking
+
+
+def walked(found, row):
+    """The sum of all trees for one row of features, question by question."""
+    total = 0.0
+    for features, thresholds, leaves in zip(found.features, found.thresholds, found.leaves, strict=True):
+        number = 0
+        for place, (feature, threshold) in enumerate(zip(features, thresholds, strict=True)):
+            number += 2**place if row[feature] > threshold else 0
+        total += leaves[number]
+    return total
+
+
+def test_trees_are_walked_question_by_question():
+    random = np.random.default_rng(0)
+    found = Trees(random.integers(0, 4, (5, 3)), random.random((5, 3)), random.normal(size=(5, 8)))
+    asked = random.random((20, 4))
+    np.testing.assert_allclose(found.logarithms(asked), [walked(found, row) for row in asked], rtol=1e-12)
+    asked[0] = found.thresholds[0, 0]  # a feature that equals a threshold is not above it
+    assert found.logarithms(asked)[0] == pytest.approx(walked(found, asked[0]))
+
+
+def test_the_trees_of_the_package_are_whole():
+    found = trees()
+    count, depth = found.features.shape
+    assert found.thresholds.shape == (count, depth)
+    assert found.leaves.shape == (count, 2**depth)
+    assert set(found.features.ravel()) <= set(range(len(FEATURES)))
+    assert np.isfinite(found.leaves).all()
+    assert np.abs(found.leaves).sum(axis=0).max() < math.log(100)  # no way can be lost or won by an error of the fit
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 5120, 3072), (16, 4096, 2056), (1000, 1000, 1000), (256, 2048, 7168)])
+def test_only_the_nearest_are_corrected_and_the_quickest_keeps_its_time(m, n, k):
+    ranking = ranking_of()
+    plain, corrected = found_of(ranking.fixed(n, k, 1, 2 * k), m).us, ranking.times(m, n, k, 1, 2 * k)
+    index, us = ranking.best(m, n, k, 1, 2 * k)
+    assert us == corrected.min() == plain[index]
+    nearest = plain.argsort(kind="stable")[:NEAREST]
+    assert index in nearest
+    others = np.setdiff1d(np.arange(len(plain)), nearest)
+    np.testing.assert_array_equal(corrected[others], plain[others])
+    assert (corrected[nearest] != plain[nearest]).any()
+
+
+def test_features_are_what_their_names_say():
+    ranking = ranking_of()
+    m, n, k, batch = 300, 5120, 3072, 2
+    of_n = ranking.fixed(n, k, batch, 2 * k)
+    found = found_of(of_n, m)
+    ways = found.us.argsort()[:NEAREST]
+    rows = [dict(zip(FEATURES, row, strict=True)) for row in ranking._correction.features(of_n, found, m, ways)]
+    for way, row in zip(ways, rows, strict=True):
+        tiles_m, tiles_n = (
+            math.ceil(m / row["tile_m"] / row["cluster_m"]), math.ceil(n / row["tile_n"] / row["cluster_n"])
+        )  # fmt: skip
+        if row["swapped"]:
+            tiles_m, tiles_n = (
+                math.ceil(m / row["tile_n"] / row["cluster_n"]), math.ceil(n / row["tile_m"] / row["cluster_m"])
+            )  # fmt: skip
+        assert (row["tiles_m"], row["tiles_n"]) == (tiles_m, tiles_n)
+        assert (row["m"], row["n"], row["line_k"], row["batch"], row["misaligned"]) == (m, n, k / 64, batch, 1)
+        clusters = tiles_m * tiles_n * batch
+        size = row["cluster_m"] * row["cluster_n"] * row["split_k"]
+        at_once = H200.clusters(int(size))
+        assert row["waves"] == math.ceil(clusters / at_once)
+        assert row["filled"] == pytest.approx(clusters / row["waves"] / at_once)
+        assert row["places"] == pytest.approx(min(clusters, at_once) * size / H200.sm_count)
+        assert row["covered_m"] >= 1 <= row["covered_n"]
+        assert row["busy"] == pytest.approx(found.busy[way] / found.us[way])
+        assert 0 < row["fixed"] < 1
+
+
+def test_products_that_power_limits_keep_the_order_of_the_arithmetic():
+    ranking = ranking_of()
+    of_n = ranking.fixed(8192, 8192, 1, 16384)
+    found = found_of(of_n, 8192)
+    assert is_limited_by_power(found)
+    np.testing.assert_array_equal(ranking.times(8192, 8192, 8192, 1, 16384), found.us)
+    assert not is_limited_by_power(found_of(ranking.fixed(5120, 3072, 1), 300))
+
+
+@pytest.mark.parametrize(("dtype", "gpu"), list(combinations((bf16, fp16, fp8_e4m3), GPUS.values())))
+def test_what_no_record_has_is_not_corrected(dtype, gpu):
+    known = dtype is not fp8_e4m3 and gpu in (H100_SXM, H200, H800)
+    assert is_known(dtype, gpu) == known
+
+
+@pytest.mark.parametrize("gpu", [H20, H100_PCIE])
+def test_other_gpus_are_ranked_by_the_arithmetic(gpu):
+    ranking = ranking_of(gpu=gpu)
+    of_n = ranking.fixed(5120, 3072, 1)
+    np.testing.assert_array_equal(ranking.times(300, 5120, 3072, 1), found_of(of_n, 300).us)
+
+
+def test_the_correction_gains_on_products_to_which_it_was_not_fitted():
+    shares = json.loads(TREES.read_text())["shares"]
+    assert shares.keys() == {*fit_correction.RECORDS, "all"}
+    number, mean, _, low, corrected, _, lower = shares["all"]
+    assert number == sum(each[0] for name, each in shares.items() if name != "all")
+    assert corrected > mean + 0.01
+    assert lower < low / 2
+
+
+def test_the_picks_are_better_than_those_of_the_arithmetic_where_they_were_fitted():
+    products = list(fit_correction.products_of("sweep_thin_h100"))
+    gains = [math.log(each.share(trees()) / each.share(None)) for each in products]
+    assert np.mean(gains) > 0.02
+
+
+def test_what_is_written_is_what_is_read(tmp_path, monkeypatch):
+    content = json.loads(TREES.read_text())
+    path = tmp_path / "correction.json"
+    path.write_text(fit_correction.text_of(content))
+    assert json.loads(path.read_text()) == content
+    assert path.read_text() == TREES.read_text()

@@ -1,0 +1,188 @@
+"""Fit the trees of model/correction.py to measured launches, and say what they gain where they were not fitted.
+
+Each product of RECORDS is a group of Configs, measured in one run, and a tree is fitted to how their times differ from
+predicted ones beside each other, more to those that are near the best. What is printed is the share of the best
+measured rate that choices reach, by record: without trees, and with trees fitted to the other products (eight-fold
+cross-validation), which is what a product that nobody has measured may expect.
+Needs catboost (pip install catboost), which nothing else does.
+
+examples:
+  python tools/fit_correction.py             the shares; half a minute
+  python tools/fit_correction.py --write     and write src/tilewright/model/correction.json, fitted to all products
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+from calibrate import Measured, load  # noqa: E402
+
+from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
+from tilewright.model.cost import COSTS, Array, fixed, found_of, prepare  # noqa: E402
+from tilewright.model.ranking import correction  # noqa: E402
+from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction, Trees  # noqa: E402
+
+RECORDS = (
+    "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200", "sweep_halves_h200",
+    "sweep_thin_h200", "sweep_h100", "sweep_thin_h100",
+)  # fmt: skip
+
+COUNT, DEPTH, RATE = 400, 6, 0.12
+"""Trees, their questions, and what of its correction each makes."""
+NEARNESS = 4.0
+"""A launch that takes x times the least time of its product weighs x to the power of minus this."""
+FOLDS = 8
+LOW = 0.9
+
+NEVER = 1e30
+"""A threshold that no feature is above."""
+
+
+class Product(NamedTuple):
+    """The Configs of one product that a run measured: features, predicted times, and measured ones, in two halves."""
+
+    features: Array
+    predicted: Array
+    us: Array
+    again: Array
+
+    @classmethod
+    def of(cls, measured: Measured) -> "Product | None":
+        """Those of a record's product; None if it is not corrected, for power limits it."""
+        solved, hardware = measured.solved, measured.hardware
+        prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, hardware, COSTS)
+        of_n = fixed(prepared, solved.n, solved.k, solved.batch_count, row_bytes(solved))
+        found = found_of(of_n, solved.m)
+        if correction.is_limited_by_power(found):
+            return None
+        corrects = Correction(measured.tiles, solved.a.dtype, hardware)
+        ways = np.arange(len(measured.us))
+        return cls(corrects.features(of_n, found, solved.m, ways), found.us, measured.us, measured.again)
+
+    @property
+    def longer(self) -> Array:
+        """Logarithms of measured over predicted times."""
+        longer: Array = np.log((self.us + self.again) / 2 / self.predicted)
+        return longer
+
+    @property
+    def weights(self) -> Array:
+        """How much each launch counts."""
+        weights: Array = (self.us / self.us.min()) ** -NEARNESS
+        return weights
+
+    def share(self, trees: Trees | None) -> float:
+        """The rate of the Config that is picked over the best one's: found by one half, compared by the other."""
+        order = self.predicted.argsort(kind="stable")[:NEAREST]
+        logarithms = np.log(self.predicted[order])
+        if trees is not None:
+            logarithms = logarithms + trees.logarithms(self.features[order])
+        return float(self.again[self.us.argmin()] / self.again[order[logarithms.argmin()]])
+
+
+def main() -> None:
+    """Print the shares; with --write, write the trees."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help=f"write {TREES.relative_to(ROOT)}")
+    options = parser.parse_args()
+    of_record = {name: list(products_of(name)) for name in RECORDS}
+    products = [product for each in of_record.values() for product in each]
+    folds = np.random.default_rng(0).integers(0, FOLDS, len(products))
+    corrected = np.zeros(len(products))
+    for fold in range(FOLDS):
+        trees = _trees(fit([product for product, of in zip(products, folds, strict=True) if of != fold]))
+        for index in np.flatnonzero(folds == fold):
+            corrected[index] = products[index].share(trees)
+    plain = np.array([product.share(None) for product in products])
+    print("record: products; mean, least and number below 0.90 of the share without trees, and with trees of others")
+    shares, start = {}, 0
+    for name, each in of_record.items():
+        rows = slice(start, start := start + len(each))
+        shares[name] = [len(each), *_summary(plain[rows]), *_summary(corrected[rows])]
+    shares["all"] = [len(products), *_summary(plain), *_summary(corrected)]
+    for name, values in shares.items():
+        print(f"{name}: {', '.join(map(str, values))}")
+    if options.write:
+        TREES.write_text(text_of({"shares": shares, **fit(products)}), encoding="utf-8")
+        print(f"wrote {TREES}, {TREES.stat().st_size} bytes")
+
+
+def products_of(name: str) -> Iterator[Product]:
+    """Those of a record that the correction is for."""
+    for measured in load(ROOT / "results" / f"{name}.json"):
+        if correction.is_known(measured.solved.a.dtype, measured.hardware):
+            product = Product.of(measured)
+            if product is not None:
+                yield product
+
+
+def fit(products: Sequence[Product]) -> dict[str, Any]:
+    """The trees for these products, as they are stored."""
+    import catboost
+
+    pool = catboost.Pool(
+        np.concatenate([each.features for each in products]),
+        np.concatenate([each.longer for each in products]),
+        group_id=np.repeat(np.arange(len(products)), [len(each.us) for each in products]),
+    )
+    pool.set_weight(np.concatenate([each.weights for each in products]))
+    model = catboost.CatBoost({
+        "loss_function": "QueryRMSE", "iterations": COUNT, "depth": DEPTH, "learning_rate": RATE, "random_seed": 0,
+        "thread_count": 2, "verbose": 0, "allow_writing_files": False,
+    })  # fmt: skip
+    model.fit(pool)
+    return stored(model)
+
+
+def stored(model: Any) -> dict[str, Any]:
+    """What correction.json has of a fitted model: questions and leaves of each tree, leaves in UNITs."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save_model(str(path), format="json")
+        found = json.loads(path.read_text(encoding="utf-8"))["oblivious_trees"]
+    content: dict[str, Any] = {"features": correction.FEATURES, "asked": [], "thresholds": [], "leaves": []}
+    for tree in found:
+        unasked = DEPTH - len(tree["splits"])  # questions whose answer is always no
+        content["asked"].append([split["float_feature_index"] for split in tree["splits"]] + [0] * unasked)
+        borders = [float(f"{split['border']:.6g}") for split in tree["splits"]]
+        content["thresholds"].append(borders + [NEVER] * unasked)
+        leaves = [round(value / UNIT) for value in tree["leaf_values"]]
+        content["leaves"].append(leaves + [0] * (2**DEPTH - len(leaves)))
+    return content
+
+
+def _trees(content: dict[str, Any]) -> Trees:
+    return Trees(
+        np.array(content["asked"]), np.array(content["thresholds"]), np.array(content["leaves"], np.float64) * UNIT
+    )
+
+
+def text_of(content: dict[str, Any]) -> str:
+    """JSON with a line for each tree's part."""
+    parts = []
+    for name, value in content.items():
+        if name in ("features", "shares"):
+            parts.append(f"{json.dumps(name)}: {json.dumps(value)}")
+        else:
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            parts.append(f"{json.dumps(name)}: [\n{rows}\n]")
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _summary(shares: Array) -> list[float]:
+    return [round(geometric_mean(shares), 3), round(float(shares.min()), 2), int((shares < LOW).sum())]
+
+
+if __name__ == "__main__":
+    main()
