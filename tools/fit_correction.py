@@ -1,4 +1,4 @@
-"""Fit the trees of model/correction.py to measured launches, and say what they gain where they were not fitted.
+"""Fit the trees of model/ranking/correction.py to measured launches, and say what they gain where they were not fitted.
 
 Each product of RECORDS is a group of Configs, measured in one run, and a tree is fitted to how their times differ from
 predicted ones beside each other, more to those that are near the best. What is printed is the share of the best
@@ -8,7 +8,7 @@ Needs catboost (pip install catboost), which nothing else does.
 
 examples:
   python tools/fit_correction.py             the shares; half a minute
-  python tools/fit_correction.py --write     and write src/tilewright/model/correction.json, fitted to all products
+  python tools/fit_correction.py --write     and write correction.json beside that module, fitted to all products
 """
 
 import argparse

@@ -286,7 +286,7 @@ def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_
 
 def _again(tiles: Array, costs: Costs) -> Array:
     """How much longer an operand takes that so many tiles read."""
-    return 1 + costs.again * (tiles > 1)
+    return np.where(tiles > 1, 1 + costs.again, 1.0)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
