@@ -8,6 +8,7 @@ from pathlib import Path
 
 import calibrate
 import choice_shares
+import fit_correction
 import numpy as np
 import pytest
 
@@ -153,13 +154,19 @@ def test_the_model_picks_well_by_turns_and_where_sums_are_promoted(record, mean,
 
 
 def test_the_table_of_choices_has_a_row_for_each_record():
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in choice_shares.table()[2:]]
+    table = choice_shares.table()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2 : table.index("")]]
     assert [row[1] for row in rows] == [f"{name}.json" for name in (*choice_shares.RECORDS, choice_shares.FEW_ROWS)]
     quality = calibrate.evaluate(calibrate.load(calibrate.RECORD), COSTS)
     shares = {row[1]: (int(row[2]), float(row[4]), float(row[5].split(",")[0])) for row in rows}
     number, mean, least = shares[calibrate.RECORD.name]
     assert number == 156
-    assert [mean, least] == pytest.approx([quality.of_best.mean, quality.of_best.least], abs=6e-4)
+    assert mean == pytest.approx(quality.of_best.mean, abs=6e-4)
+    assert least == pytest.approx(quality.of_best.least, abs=6e-3)
+    # Where trees correct the picks, they are better on products to which they were not fitted.
+    corrected = {row[1]: (float(row[4]), int(row[6]), float(row[7])) for row in rows if row[6]}
+    assert set(corrected) == {f"{name}.json" for name in fit_correction.RECORDS}
+    assert all(better > mean for mean, number, better in corrected.values() if number > 1)
     number, mean, least = shares["gemv_h200.json"]
     assert (number, mean > 0.98, least > 0.85) == (100, True, True)
 
