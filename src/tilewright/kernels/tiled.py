@@ -117,8 +117,7 @@ class TiledKernel(Kernel):
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The first of `configs`."""
         offered = self.offered(problem)
-        index, _ = self._ranking(offered, problem, hardware).best(*_product(problem))
-        return offered[index]
+        return offered[self._ranking(offered, problem, hardware).best(*_product(problem))]
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked."""

@@ -156,8 +156,7 @@ class WgmmaKernel(Kernel):
     def best(self, problem: Problem, hardware: Hardware) -> WgmmaConfig:
         """The first of `configs`, without the others."""
         space, product = self._space(problem, hardware)
-        index, _ = space.ranking.best(*product)
-        return space.config(index, problem.m, problem.n, problem.batch_count)
+        return space.config(space.ranking.best(*product), problem.m, problem.n, problem.batch_count)
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked."""

@@ -58,8 +58,12 @@ class Choice(NamedTuple):
 
         In the state `recorded`, it is what the planner ranks by.
         """
-        predicted = self.kernel.predict(self.config, self.copied.problem, hardware, power)
-        return inf if predicted is None else predicted.seconds + self.copied.seconds(hardware)
+        if power == "recorded":
+            seconds = self.kernel.ranked_seconds(self.config, self.copied.problem, hardware)
+        else:
+            predicted = self.kernel.predict(self.config, self.copied.problem, hardware, power)
+            seconds = inf if predicted is None else predicted.seconds
+        return seconds + self.copied.seconds(hardware)
 
     def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
         """The choice for a problem that differs in m, and about which `choose` decides alike; None as in `copying`."""

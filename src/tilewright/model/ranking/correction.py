@@ -94,16 +94,15 @@ class Correction:
     def corrected(self, fixed: Fixed, found: Found, m: int) -> Array:
         """The predicted times of m rows, those of the nearest ways corrected unless power limits the product.
 
-        The quickest way then keeps its time, and takes the least.
+        The least of all times stays as it is, so that a kernel is compared with others as before.
         """
         if is_limited_by_power(found):
             return found.us
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]
-        logarithms = trees().logarithms(self.features(fixed, found, m, ways))
-        quickest = (np.log(found.us[ways]) + logarithms).argmin()
         us = found.us.copy()
-        us[ways] *= np.exp(logarithms - logarithms[quickest])
+        nearest = us[ways] * np.exp(trees().logarithms(self.features(fixed, found, m, ways)))
+        us[ways] = nearest * (us[ways[0]] / nearest.min())
         return us
 
     def features(self, fixed: Fixed, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:

@@ -30,17 +30,25 @@ class Ranking:
         return found.us if self._correction is None else self._correction.corrected(fixed, found, m)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
-    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> tuple[int, float]:
-        """The index of the quickest way, the first of equals, and its time in us."""
-        times = self.times(m, n, k, batch_count, row_bytes)
-        index = int(times.argmin())
-        return index, float(times[index])
+    def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
+        """The index of the quickest way, the first of equals."""
+        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def _least(self, m: int, *others: int) -> tuple[int, float]:
+        """The index of the quickest way by arithmetic alone, and its time in us."""
+        us = found_of(self.fixed(*others), m).us
+        index = int(us.argmin())
+        return index, float(us[index])
 
     def best_seconds(self, problem: Problem, gpu: Hardware, *product: int) -> float:
-        """What `predict` says of the quickest way for a problem, which the ranking takes for `product`."""
-        index, us = self.best(*product)
+        """What `predict` says at least for a problem, which the ranking takes for `product`; no correction changes it.
+
+        So a kernel is compared with others by arithmetic alone.
+        """
+        index, us = self._least(*product)
         return seconds_at_least(us, problem, self._prepared, gpu, index)
 
     def seconds(self, index: int, problem: Problem, gpu: Hardware, *product: int) -> float:
-        """The same for another way, corrected."""
+        """The time of one way, corrected."""
         return seconds_at_least(float(self.times(*product)[index]), problem, self._prepared, gpu, index)
