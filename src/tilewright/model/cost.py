@@ -5,9 +5,8 @@ A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have a
     step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
     time = max(waves * steps * step, DRAM, power) + launch + epilogue + exchange of split k + later waves
 
-`wgmma` overlaps all that a step needs, so the slowest part counts (p-norms stand for maxima, so that near ties cost
-both: the fourth root of fourth powers in a step, the square root of squares). CTAs of `mma` and `simt` take turns, so
-the parts of a step add up, and have no cost but multiplying and delivering elements.
+`wgmma` overlaps all that a step needs, so the slowest part counts; p-norms stand for maxima, so that near ties cost
+both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multiplying and delivering elements.
 
 The constants of `wgmma` were fitted to results/calibration_h200.json, which has 5,060 launches of 156 products on an
 H200, in graphs, inputs past L2 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick
@@ -121,8 +120,8 @@ class Tiles(NamedTuple):
 class Prepared(NamedTuple):
     """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
 
-    along: the extents along m and along n that a cluster makes in a round. clocks: a tile's extents times
-    `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a
+    along: the extents along m and along n that a cluster makes in a round. padded: what is brought of A and of B over
+    what tiles take. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a
     step's parts but for L2's. finest: the largest k that is split too finely. fixed: us of the launch and of what
     follows the last steps. wave: us of what follows those of an earlier wave.
     """
@@ -140,13 +139,13 @@ class Prepared(NamedTuple):
     fixed: Array
     wave: Array
     dram: float
+    padded: Array
     costs: Costs
 
 
 def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs) -> Prepared:
     """Times of `tiles` of a kernel that multiplies elements of `dtype` with `unit`."""
     tile_m, tile_n = tiles.tile_m, tiles.tile_n
-    shares = tiles.cluster_m * tiles.cluster_n > 1
     k = 128 // dtype.nbytes if unit == "wgmma" else 64  # of a step
     multiply = tile_m * tile_n * k / gpu.macs(unit, dtype) * costs.multiply
     smem = tile_m / 64 * (64 + tile_n) * costs.smem
@@ -154,6 +153,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     fill = rows * k * dtype.nbytes / costs.fill
     if unit != "wgmma":  # nothing overlaps
         multiply, fill = multiply + fill, np.zeros_like(fill)
+    shares = tiles.cluster_m * tiles.cluster_n > 1
     handover = costs.handover * (k / tiles.tile_k) ** costs.handover_power * (1 + costs.cluster * shares)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     if tiles.promotion and costs.promotion:
@@ -163,8 +163,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
-    power = costs.power * k / 64
-    energy = 2e-6 * tile_m * tile_n / power * (1 + costs.delivery * rows / (tile_m * tile_n))
+    energy = 2e-6 * (tile_m * tile_n + costs.delivery * rows) / (costs.power * k / 64)
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     epilogue = elements / 8192 * costs.epilogue
     scattered = elements / tiles.sharers / 8192 * tiles.scattered * costs.scattered
@@ -185,6 +184,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
         costs.wave + scattered + epilogue * tiles.by_turns,
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
+        np.array(_along(tiles.swapped, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
         costs,
     )
 
@@ -272,7 +272,8 @@ def found_of(fixed: Fixed, m: int) -> Found:
     outside = np.minimum((tiles_m * along - m) * prepared.costs.outside, prepared.clocks[0]) + fixed.outside_n
     clocks = waves * step + (waves == 1) * prepared.apart[(m > n) - (m < n) + 1] + outside
     again = fixed.again_n if m > n else _again(tiles_m, prepared.costs)
-    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m + n))
+    padded_m, padded_n = prepared.padded
+    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m * padded_m + n * padded_n))
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
     us = np.maximum(np.sqrt(busy * busy + dram * dram), energy) + prepared.fixed + (waves - 1) * fixed.wave
