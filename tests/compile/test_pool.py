@@ -93,6 +93,16 @@ def test_a_worker_ends_with_its_input():
     worker.close()
 
 
+def test_what_nobody_waits_for_is_not_compiled(own_cache):
+    units = [unit(f"number_{number}") for number in range(9)]
+    with CompilerPool(1) as pool:
+        ready = pool.build_all(units, "sm_90a")
+        next(ready)
+        ready.close()
+        assert pool.submit(unit("later"), "sm_90a").result().name == "later"  # which has waited for all before it
+    assert KernelCache(own_cache).find(units[-1]) is None
+
+
 def test_a_known_kernel_starts_no_worker(own_cache):
     kernel = cache.build(unit("there"))
     with CompilerPool(1) as pool:

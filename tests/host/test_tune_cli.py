@@ -26,6 +26,7 @@ from tilewright.planner import tuned
 from tilewright.planner.tuned import Store
 from tilewright.planner.tuned_table import Entry, Key, Table, encode
 from tilewright.planner.tuning import search, stand
+from tilewright.planner.tuning.budget import Budget
 
 
 @pytest.fixture(autouse=True)
@@ -128,15 +129,49 @@ def pretended_gpu(monkeypatch):
 
 
 def test_what_wins_is_shown_with_the_others_whatever_their_kernels(pretended_gpu):
-    arguments = ("tune", "--shape", "16,4096,1001", "--shape", "3,8192,1024", "--shape", "512,1024,1023")
+    arguments = (
+        "tune",
+        "--shape",
+        "16,4096,1001",
+        "--shape",
+        "3,8192,1024",
+        "--shape",
+        "512,1024,1023",
+        "--seconds",
+        "1000",
+    )
     said = invoke(*arguments).stdout
     assert len(re.findall("^16x4096x1001 .* Configs timed", said, re.MULTILINE)) == 1
     assert {"GemvConfig", "WgmmaConfig"} <= set(re.findall(r"of untuned  (\w+)\(", said))
+    assert len(re.findall(r"^  seconds: operands 0\.0, compilers \d", said, re.MULTILINE)) == 3
+    assert "for want of time" not in said
     assert "16x4096x1001: known" in invoke(*arguments).stdout
     known = in_json(*arguments, "--list")
     kernels = {product["known"]["m"]: product["known"]["kernel"] for product in known["products"]}
     assert kernels == {16: "gemv", 3: "gemv", 512: "wgmma"}
     assert len(known["entries"]) == 3
+
+
+def test_a_product_gets_the_seconds_that_are_asked_for(pretended_gpu, monkeypatch):
+    asked = []
+
+    class Watched(Budget):
+        def __init__(self, seconds, already):
+            asked.append(seconds)
+            super().__init__(0.0, already)
+
+    monkeypatch.setattr(search, "Budget", Watched)
+    (product,) = in_json("tune", "--shape", "512,1024,1024", "--seconds", "25")["products"]
+    assert (product["measured"], product["late"] > 30) == (1, True)
+    assert product["seconds"] == pytest.approx(sum(product["spent"].values()))
+    assert (
+        "left out for want of time (--seconds gives more)"
+        in invoke("tune", "--shape", "512,1024,1024", "--again").stdout
+    )
+    assert asked == [25.0, 10.0]
+    assert "--seconds': Input should be greater than or equal to 1" in error(
+        "tune", "--shape", "512", "--seconds", "0.5"
+    )
 
 
 def test_tables_are_listed_exported_and_imported(folder, tmp_path):

@@ -1,6 +1,8 @@
 """The tuner, on stands without a GPU: what it measures, what it believes, and what it keeps."""
 
 import ctypes
+from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
+from tilewright.measure.protocol import Sample
 from tilewright.planner.tuned_table import Key
 from tilewright.planner.tuning import Settings, tune
 from tilewright.planner.tuning.candidates import ranked, untuned, variants
@@ -29,7 +32,7 @@ def product(m=512, n=768, k=1024, dtype=bf16, **changes):
     return Problem(**{"m": m, "n": n, "k": k} | matrices | changes)
 
 
-SETTINGS = Settings(settled=Turns(cycles=5))
+SETTINGS = Settings(seconds=inf, settled=Turns(cycles=5))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,6 +68,71 @@ def test_a_gain_that_is_not_seen_in_every_cycle_changes_nothing():
     assert found.entry.made_config() == found.best[0].config == first
     gains = [each.gain for each in found.best[1:]]
     assert gains == sorted(gains, reverse=True)
+
+
+GAINS = [(1, 1.10, 0.90, 1.30, 1.05), (1, 1.12, 9.99, 0.99, 1.06), (1, 1.14, 9.99, 9.99, 1.07)]
+"""Of the untuned choice and four challengers, in three cycles."""
+
+
+class Scripted(Turns):
+    """Measurements that give these gains."""
+
+    def measure(self, contenders, sensors=None):
+        for gains in GAINS:
+            yield {name: Sample(1e-5 / gains[int(name)]) for name in contenders}
+
+
+def test_a_finalist_that_is_slower_in_a_cycle_has_lost_and_runs_no_more():
+    settings = replace(SETTINGS, settled=Scripted(cycles=3))
+    found = tune(product(), PretendedStand(lambda config: 20.0), InstantPool(), settings=settings)
+    assert [each.gain for each in found.best] == pytest.approx([1.12, 1.06, 1.0, (1.30 + 0.99) / 2, 0.90])
+
+
+def test_a_search_whose_time_is_over_keeps_the_untuned_choice_and_says_what_it_left_out():
+    problem = product()
+    stand = PretendedStand(lambda config: 20.0)
+    found = tune(problem, stand, InstantPool(), settings=replace(SETTINGS, seconds=0.0))
+    first = untuned(problem, H200)
+    assert stand.timed == [first.config]
+    assert found.entry.made_config() == found.best[0].config == first.config
+    others = list(variants(first, problem, H200))
+    assert (found.measured, found.hopeless, found.late) == (1, 0, 39 + len(others))
+
+
+def test_candidates_that_the_model_sees_far_behind_are_not_timed_and_its_first_ones_are():
+    problem = product(1024, 1024, 1024)
+    tilings = list(ranked(untuned(problem, H200), problem, H200, 40))
+    kernel = tilings[0].kernel
+    seconds = [kernel.predict(each.config, problem, H200, "recorded").seconds for each in tilings]
+    far = [each.config for each, predicted in zip(tilings, seconds, strict=True) if predicted > 1.3 * seconds[0]]
+    near = [each.config for each, predicted in zip(tilings, seconds, strict=True) if predicted < 1.1 * seconds[0]]
+    assert far
+    assert near
+    stand = PretendedStand(lambda config: 1e6 * kernel.predict(config, problem, H200, "recorded").seconds, noise=0.0)
+    found = tune(problem, stand, InstantPool(), settings=replace(SETTINGS, promising=0))
+    assert not set(far) & set(stand.timed)
+    assert set(near) <= set(stand.timed)
+    assert found.hopeless >= len(far)
+    assert found.late == 0
+    stand = PretendedStand(stand.us, noise=0.0)
+    tune(problem, stand, InstantPool(), settings=replace(SETTINGS, promising=40))
+    assert {each.config for each in tilings} <= set(stand.timed)
+
+
+def test_candidates_far_behind_at_first_sight_are_run_twice_and_no_more():
+    problem = product()
+    first = untuned(problem, H200).config
+    stand = PretendedStand(lambda config: 10.0 if config == first else 20.0, noise=0.0)
+    found = tune(problem, stand, InstantPool(), settings=SETTINGS)
+    assert found.best == (found.best[0],)
+    assert set(stand.runs.values()) == {2, stand.runs[first]}
+
+
+def test_what_the_seconds_went_into_is_told_and_adds_up():
+    found = tune(product(), PretendedStand(lambda config: 20.0), InstantPool(), settings=SETTINGS)
+    assert set(found.spent) == {"operands", "compilers", "verification", "timing", "finals", "other"}
+    assert all(seconds >= 0 for seconds in found.spent.values())
+    assert found.as_dict()["seconds"] == sum(found.as_dict()["spent"].values()) == found.seconds
 
 
 def test_finalists_are_different_units():

@@ -56,7 +56,7 @@ class RecordingBackend:
     def resident(self, operands, stream):
         yield {name: operand.pointer for name, operand in operands.items()}
 
-    def clear(self, address, nbytes, stream):
+    def fill(self, address, nbytes, byte, stream):
         pass
 
     def prepare_workspace(self):

@@ -1,6 +1,7 @@
 """Stand-ins for what the tuner compiles and measures with."""
 
 import random
+from collections import Counter
 from contextlib import nullcontext
 
 from tilewright.hardware import H200
@@ -38,7 +39,8 @@ class PretendedStand:
 
     def __init__(self, us, wrong=(), hardware=H200, noise=0.01):
         self.us, self.wrong, self.hardware, self.noise = us, wrong, hardware, noise
-        self.order, self.timed = random.Random(1), []
+        self.order, self.timed, self.runs = random.Random(1), [], Counter()
+        self.operands_seconds = 0.0
 
     def fault(self, candidate, compiled):
         assert compiled == "compiled"
@@ -48,4 +50,9 @@ class PretendedStand:
         until.enter_context(nullcontext())
         self.timed.append(candidate.config)
         us = self.us(candidate.config)
-        return Work(lambda times: times * 10 * us * 1e-6 * self.order.gauss(1, self.noise), launches=10)
+
+        def run(times):
+            self.runs[candidate.config] += times
+            return times * 10 * us * 1e-6 * self.order.gauss(1, self.noise)
+
+        return Work(run, launches=10)

@@ -28,8 +28,8 @@ class AbsentGpu:
         """Copy nothing: there are no addresses."""
         yield {}
 
-    def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Nothing is there to clear."""
+    def fill(self, address: int, nbytes: int, byte: int, stream: int) -> None:
+        """Nothing is there to fill."""
 
     def prepare_workspace(self) -> None:
         """Nothing is needed."""

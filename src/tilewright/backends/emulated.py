@@ -95,9 +95,9 @@ class EmulatedBackend:
         with self._turn, mirrored(operands, self.memory) as addresses:
             yield addresses
 
-    def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Set memory to zero."""
-        self.device.write(address, np.zeros(nbytes, np.uint8))
+    def fill(self, address: int, nbytes: int, byte: int, stream: int) -> None:
+        """Set memory to a byte."""
+        self.device.write(address, np.full(nbytes, byte, np.uint8))
 
     def prepare_workspace(self) -> None:
         """Nothing is needed."""

@@ -125,10 +125,10 @@ class GpuBackend:
         with self.current(), mirrored(host, _StreamMemory(stream)) as moved:
             yield {name: operand.pointer for name, operand in operands.items()} | dict(moved)
 
-    def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Set memory to zero, in the order of the stream."""
+    def fill(self, address: int, nbytes: int, byte: int, stream: int) -> None:
+        """Set memory to a byte, in the order of the stream."""
         with self.current():
-            checked(driver.cuMemsetD8Async(address, 0, nbytes, driver.CUstream(stream)), "clearing an output")
+            checked(driver.cuMemsetD8Async(address, byte, nbytes, driver.CUstream(stream)), "filling an output")
 
     def prepare_workspace(self) -> None:
         """Make the pool."""

@@ -66,8 +66,8 @@ class Backend(Workspaces, Protocol):
     def resident(self, operands: Mapping[str, Operand], stream: int) -> AbstractContextManager[Mapping[str, int]]:
         """The operands' addresses on this backend. Those elsewhere are copied in, and WRITTEN ones back at the end."""
 
-    def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Set memory on this backend to zero, in the order of the stream."""
+    def fill(self, address: int, nbytes: int, byte: int, stream: int) -> None:
+        """Set memory on this backend to a byte, in the order of the stream."""
 
     def check_stream(self, stream: int) -> None:
         """Raise ValueError for a stream that this backend cannot launch on."""

@@ -8,7 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -116,14 +116,21 @@ class CompilerPool:
 
     def build_all(
         self, units: Iterable[TranslationUnit], arch: str
-    ) -> Iterator[tuple[TranslationUnit, CompiledKernel | TilewrightError]]:
-        """Each distinct unit with its kernel, or with the error of its compilation, as they become ready."""
+    ) -> Generator[tuple[TranslationUnit, CompiledKernel | TilewrightError], None, None]:
+        """Each distinct unit with its kernel, or with the error of its compilation, as they become ready.
+
+        Units that nobody has begun to compile when the iterator is closed are not compiled.
+        """
         futures = {self.submit(unit, arch): unit for unit in dict.fromkeys(units)}
-        for future in as_completed(futures):
-            error = future.exception()
-            if error is not None and not isinstance(error, TilewrightError):
-                raise error
-            yield futures[future], error or future.result()
+        try:
+            for future in as_completed(futures):
+                error = future.exception()
+                if error is not None and not isinstance(error, TilewrightError):
+                    raise error
+                yield futures[future], error or future.result()
+        finally:
+            for future in futures:
+                future.cancel()
 
     def _compile(self, unit: TranslationUnit, arch: str) -> CompiledKernel:
         kernel = cache.known(unit, arch)

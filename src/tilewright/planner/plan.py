@@ -267,7 +267,7 @@ class Plan:
     def _run(self, pointers: list[int], alpha: float, beta: float, stream: int) -> Any:
         """Launch on the backend's addresses, in the order of `operand_names`; returns the counters."""
         for position, offset, nbytes in self.form.cleared:
-            self.backend.clear(pointers[position] + offset, nbytes, stream)
+            self.backend.fill(pointers[position] + offset, nbytes, 0, stream)
         if self._executable is None:
             return None
         roles = self._roles

@@ -58,7 +58,7 @@ class Quantizer:
         if not self._nbytes:
             return self._executables[0]([*ordered, 0], 1.0, 0.0, stream)
         with self._backend.workspace(self._nbytes, stream) as maxima:
-            self._backend.clear(maxima, self._nbytes, stream)
+            self._backend.fill(maxima, self._nbytes, 0, stream)
             counters = [executable([*ordered, maxima], 1.0, 0.0, stream) for executable in self._executables]
         for other in counters[1:]:
             if other is not None:

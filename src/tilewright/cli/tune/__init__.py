@@ -63,19 +63,25 @@ def tune(
     bias: WithBias = False,
     activation: ActivationOption = None,
     again: Annotated[bool, typer.Option("--again", help="Also products that are in the table.")] = False,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", help="How long a product may take, about; with more, more is measured.", min=1),
+    ] = 10,
     jobs: Jobs = None,
     to: TableOptions,
     as_json: Json = False,
 ) -> None:
     """Measure which Config multiplies each product quickest, and keep it: the planner takes it from then on.
 
-    Needs a GPU that does nothing else. Each product takes some 10 seconds: forty Configs are compiled, verified and
-    timed; the best are varied, and timed again at the power limit. What is done is kept, also after Ctrl-C.
+    Needs a GPU that does nothing else. Each product takes some 10 seconds at most: up to forty Configs are compiled,
+    verified and timed; the best are varied, and timed again at the power limit. The last line says where the seconds
+    went. What is done is kept, also after Ctrl-C.
 
     \b
     Examples:
       tilewright tune llama-7b
       tilewright tune --shape 512,12288,4096 --bias --activation gelu
+      tilewright tune --shape 16384 --seconds 30
       tilewright tune llama-7b --dtype fp8_e4m3 --recipe row
       tilewright tune --list --gpu H200
       tilewright tune --export h200.json
@@ -95,7 +101,7 @@ def tune(
         record["imported"] = _import(to.imported, kept)
         show(f"{to.imported}: entries read: {record['imported']}")
     problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
-    _measure(problems, kept, record, again=again, jobs=jobs, show=show)
+    _measure(problems, kept, record, again=again, seconds=seconds, jobs=jobs, show=show)
     table = kept.table()
     if to.export is not None:
         write_whole(to.export, encode(table, kept.gpu))
@@ -150,6 +156,7 @@ def _measure(
     record: dict[str, Any],
     *,
     again: bool,
+    seconds: float,
     jobs: int | None,
     show: Callable[[str], None],
 ) -> None:
@@ -165,7 +172,7 @@ def _measure(
                     show(f"{shape}: known, {entry.us:.2f} us (--again measures it again)")
                     continue
                 with progress(f"{shape}", number / len(problems)) as bar:
-                    outcome = _tune(problem, pool, _part(bar, shape, number, len(problems)))
+                    outcome = _tune(problem, pool, seconds, _part(bar, shape, number, len(problems)))
                 if isinstance(outcome, str):
                     record["products"].append({"shape": str(shape), "error": outcome})
                     show(f"{shape}: {outcome}")
@@ -177,16 +184,17 @@ def _measure(
         record["interrupted"] = True
 
 
-def _tune(problem: "Problem", pool: "CompilerPool", report: "Progress") -> "Tuned | str":
+def _tune(problem: "Problem", pool: "CompilerPool", seconds: float, report: "Progress") -> "Tuned | str":
     """What tuning found, or why it could not be done."""
     from tilewright.backends.gpu import backend
     from tilewright.errors import TilewrightError
     from tilewright.planner.tuning import tune as find
+    from tilewright.planner.tuning.search import Settings
     from tilewright.planner.tuning.stand import GpuStand
 
     try:
         with GpuStand(problem, backend(0)) as stand:
-            return find(problem, stand, pool, report=report)
+            return find(problem, stand, pool, settings=Settings(seconds), report=report)
     except TilewrightError as error:
         return message_of(error) or type(error).__name__
 
@@ -200,12 +208,16 @@ def _show(shape: "Shape", found: "Tuned", show: Callable[[str], None]) -> None:
     from tilewright.planner.tuned import changed_fields
 
     faults = f", {len(found.faults)} not right" if found.faults else ""
-    show(f"{shape} {shape.layout} {shape.dtype}: {found.measured} Configs timed{faults}, {found.seconds:.1f} s")
+    late = f", {found.late} left out for want of time (--seconds gives more)" if found.late else ""
+    spent = ", ".join(f"{what} {seconds:.1f}" for what, seconds in found.spent.items())
+    timed = f"{found.measured} Configs timed{faults}{late}, {found.seconds:.1f} s"
+    show(f"{shape} {shape.layout} {shape.dtype}: {timed}")
     first = found.best[0].config
     for rank, each in enumerate(found.best[:SHOWN], 1):
         config = repr(each.config) if rank == 1 else changed_fields(each.config, first)
         rate = shape.flops / each.us / 1e6
         show(f"  {each.us:9.2f} us  {rate:6.1f} TFLOP/s  {each.gain:5.3f} of untuned  {config}")
+    show(f"  seconds: {spent}")
 
 
 def _list(entries: "list[Entry]", gpu: str) -> None:

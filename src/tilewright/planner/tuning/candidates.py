@@ -1,6 +1,7 @@
 """The Configs that are worth measuring for a product."""
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from tilewright.hardware import Hardware
@@ -34,13 +35,18 @@ def untuned(problem: Problem, hardware: Hardware) -> Candidate:
 def ranked(first: Candidate, problem: Problem, hardware: Hardware, most: int) -> Iterator[Candidate]:
     """The first candidate, and up to `most` with it of all kernels that the planner asks and that take the product.
 
-    Those of a kernel come in the order of its model, with copies of the operands that it does not take as they are.
+    Those of a kernel come in the order of its model, with copies of the operands that it does not take as they are; the
+    kernels take turns, so that a search that ends early has met all of them.
     """
     takers = [(kernel, taken) for kernel, taken in asked(problem, hardware) if taken is not None]
     seen = {first.config}
     yield first
-    for kernel, taken in takers:
-        for config in kernel.candidates(taken.problem, hardware, most // len(takers)):
+    rankings = [
+        [(kernel, config, taken) for config in kernel.candidates(taken.problem, hardware, most // len(takers))]
+        for kernel, taken in takers
+    ]
+    for turn in zip_longest(*rankings):
+        for kernel, config, taken in filter(None, turn):
             if config not in seen and len(seen) < most:
                 seen.add(config)
                 yield from _legal(kernel, config, taken, hardware)

@@ -1,7 +1,8 @@
 """Candidates on a GPU: random operands of a product, the check of results, and launches to be timed."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from math import ceil
@@ -48,8 +49,11 @@ _ALIGNED = 256
 POSITIVE = (*SCALES, OUT_SCALE)
 """Operands whose numbers are positive."""
 
-_POISON = np.full(1 << 24, 0xFF, np.uint8)
-"""Bytes that are NaN in every type."""
+_POISON = 0xFF
+"""A byte of which NaNs of every type are made."""
+
+LARGE_SETS = 16
+"""Of sets that are so many times as large as the L2, one is enough: nearly nothing of it is found there again."""
 
 
 class _Place:
@@ -104,10 +108,11 @@ class Stand:
         self.set_bytes = set_bytes_of(self._places)
         self._elements = Elements.of_problem(problem)
         self._patterns: dict[str, Any] = {}
-        self._expected: list[Any] = []
-        self._base = 0
+        self._expected: list[tuple[Any, float]] = []
+        self._base, self.operands_seconds = 0, 0.0
 
     def __enter__(self) -> Self:
+        begun = time.monotonic()
         self._base = self._memory.allocate(self.sets * self.set_bytes)
         try:
             for name, place in self._places.items():
@@ -116,6 +121,7 @@ class Stand:
         except BaseException:
             self._memory.free(self._base)
             raise
+        self.operands_seconds = time.monotonic() - begun
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,14 +176,14 @@ class Stand:
         """
         out = self._places["out"]
         start = self._base + out.offset
-        self._repeat(_POISON, start, out.nbytes)
+        self.backend.fill(start, out.nbytes, _POISON, 0)
         self._launcher(candidate, compiled)(0, 0)
         fault = self._against_float64(start, candidate)
         if fault:
             return fault
         found = list(self._windows(start))
         if not self._expected:
-            self._expected = found
+            self._expected = [(window, _mean_magnitude(window)) for window in found]
         return self._against_first(found)
 
     def _against_float64(self, start: int, candidate: Candidate) -> str:
@@ -229,20 +235,26 @@ class Stand:
         for offset, nbytes in windows:
             window = np.empty(nbytes // kind.nbytes, kind.numpy_dtype)
             self._memory.copy_out(window.ctypes.data, start + offset, window.nbytes)
-            yield window.astype(np.float32)
+            yield window
 
     def _against_first(self, found: list[Any]) -> str:
-        """What differs from the first candidate's result by more than its rounding; unwritten gaps are NaN in both."""
+        """What differs from the first candidate's result by more than its rounding; unwritten gaps are NaN in both.
+
+        Most Configs give the same bits, so only elements of which they differ are looked at as numbers.
+        """
         kind = self.problem.out.dtype
         epsilon = kind.epsilon if kind.kind == "float" else 0.0  # sums of whole numbers are exact
-        for window, expected in zip(found, self._expected, strict=True):
+        bits = np.dtype(f"u{kind.nbytes}")
+        for window, (first, mean) in zip(found, self._expected, strict=True):
+            differs = window.view(bits) != first.view(bits)
+            if not differs.any():
+                continue
+            window, expected = (each[differs].astype(np.float32) for each in (window, first))
             known = np.isfinite(expected)
             if (np.isfinite(window) != known).any():
                 changed = int((np.isfinite(window) != known).sum())
                 return f"{changed} elements are not finite, or are written, unlike those of the untuned choice"
-            if not known.any():
-                continue
-            spread = float(np.abs(expected[known]).mean()) if epsilon else 0.0
+            spread = mean if epsilon else 0.0
             error = np.abs(window[known] - expected[known])
             wrong = error > 2 * epsilon * np.abs(expected[known]) + 0.01 * spread
             if wrong.any():
@@ -292,7 +304,8 @@ class GpuStand(Stand):
                 f"{problem} takes {nbytes / 1e9:.1f} GB and {free / 1e9:.1f} GB of {backend.hardware.name} are free: "
                 f"tune a smaller product, or free memory"
             )
-        sets = min(MOST_SETS, 1 + ceil(2 * backend.l2_bytes / nbytes), int(0.9 * free // nbytes))
+        enough = 1 if nbytes >= LARGE_SETS * backend.l2_bytes else 1 + ceil(2 * backend.l2_bytes / nbytes)
+        sets = min(MOST_SETS, enough, int(0.9 * free // nbytes))
         super().__init__(problem, backend, sets=sets, seed=seed, numbers=numbers)
         self._until = ExitStack()
 
@@ -318,9 +331,15 @@ class GpuStand(Stand):
         def next_set(stream: int) -> None:
             launch(next(turn) % self.sets, stream)
 
-        with _warm(next_set, self.sets) as once:
+        with ExitStack() as unless_long:
+            once = unless_long.enter_context(graph_work(next_set, self.sets))
+            if once.run(1) > 2 * GRAPH_SECONDS:  # also if it takes less the next time
+                until.push(unless_long.pop_all())
+                return once
             rounds = max(1, ceil(GRAPH_SECONDS / max(once.run(1), 1e-7)))
-        return until.enter_context(_warm(next_set, rounds * self.sets))
+        work = until.enter_context(graph_work(next_set, rounds * self.sets))
+        work.run(1)  # a graph's first launch takes longer
+        return work
 
 
 class _Launcher:
@@ -333,12 +352,11 @@ class _Launcher:
         self._executable(self._addresses[number], 1.0, self._beta, stream)
 
 
-@contextmanager
-def _warm(launch: Callable[[int], object], launches: int) -> Iterator[Work]:
-    """Work that has run once: a graph's first launch takes longer."""
-    with graph_work(launch, launches) as work:
-        work.run(1)
-        yield work
+def _mean_magnitude(window: Any) -> float:
+    """The mean magnitude of a window's finite elements; 0 if there are none."""
+    numbers = window.astype(np.float32)
+    known = np.isfinite(numbers)
+    return float(np.abs(numbers[known]).mean()) if known.any() else 0.0
 
 
 def _normal(seed: int, count: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
