@@ -21,7 +21,13 @@ class _Ranked(NamedTuple):
     kernel: Kernel
     config: Any
     seconds: float
+    copying: float
     breakdown: Breakdown
+
+    @property
+    def parts(self) -> dict[str, float]:
+        named = {name.replace("_", " "): seconds for name, seconds in self.breakdown.parts._asdict().items()}
+        return named | {"copies": self.copying}
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
@@ -45,17 +51,15 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     found = kernel.breakdown(config, taken.problem, hardware, RANKED)
     if found is None:
         return None
-    return _Ranked(kernel, config, sum(found.parts) + taken.seconds(hardware), found)
+    copying = taken.seconds(hardware)
+    return _Ranked(kernel, config, sum(found.parts) + copying, copying, found)
 
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
-    own, best = other.breakdown.parts._asdict(), chosen.breakdown.parts._asdict()
-    grew = {name.replace("_", " "): own[name] - best[name] for name in own if own[name] > best[name]}
-    behind = other.seconds - chosen.seconds
-    if other.kernel is not chosen.kernel and behind > sum(grew.values()):
-        grew["copies"] = behind - sum(grew.values())
+    own, best = other.parts, chosen.parts
+    grew = {name: own[name] - best[name] for name in own if own[name] != best[name]}
     limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits
     limit = max(limits, key=lambda name: limits[name] - of_chosen.get(name, 0.0))
     if max(grew, key=lambda name: grew[name], default="") != "main loop":
         limit = max(limits, key=lambda name: limits[name])
-    return Rival(other.kernel.name, other.config, other.seconds, behind, grew, limit)
+    return Rival(other.kernel.name, other.config, other.seconds, other.seconds - chosen.seconds, grew, limit)
