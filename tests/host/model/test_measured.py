@@ -51,6 +51,15 @@ BANKS = {
 }  # fmt: skip
 
 
+FMA = {
+    "command": "tilewright bench micro fma", "gpu": "H200",
+    "cases": [
+        {"chains": chains, "warps": warps, "least": clocks, "median": clocks, "most": clocks}
+        for chains, warps, clocks in ((1, 4, 4.125), (1, 16, 2.25), (2, 4, 2.5))
+    ],
+}  # fmt: skip
+
+
 @pytest.fixture
 def shown(tmp_path):
     """A function that shows a record by a topic, and its lines in words."""
@@ -104,6 +113,13 @@ def test_reads_stand_beside_their_passes(shown):
     assert json.loads(shown("banks", BANKS, "--json").stdout) == {"gpu": "H200", "measured": BANKS["cases"]}
 
 
+def test_chains_stand_beside_the_model(shown):
+    rows = lines(shown("chains", FMA, "3"))
+    assert " ".join(rows[0]).startswith("1 chain of 3 operations")
+    assert rows[-2:] == [["1", "4.12", "(4.00)", "2.25", "(2.00)"], ["2", "2.50", "(2.00)", "-"]]
+    assert json.loads(shown("chains", FMA, "--json").stdout)["measured"] == FMA["cases"]
+
+
 def test_what_an_h200_did():
     """The more bits change, the slower; what the page says of zeros; and joules as those of the model."""
     found = {case["data"]: case for case in json.loads(MEASURED.read_text())["cases"]}
@@ -123,6 +139,7 @@ def test_what_an_h200_did():
     [
         ("speed-of-light", POWER, ("500 W, 1980 MHz", "bits:50")),
         ("dram", STRIDES, ("at most, if L2 fetches 64 bytes", "  measured")),
+        ("chains", FMA, ("  measured on H200", "2 warps of a scheduler, by the model")),
         ("banks", BANKS, ("lane*144, ldmatrix 16 B", "4.25")),
     ],
 )

@@ -169,6 +169,21 @@ class Clocks(Part):
         return self
 
 
+class FmaCase(Clocks):
+    """The clocks of a multiply-add in so many chains of each warp."""
+
+    chains: Annotated[int, Field(ge=1, le=32)]
+    warps: Annotated[int, Field(ge=1, le=32)]
+
+
+class MicroFma(Part):
+    """A record of `tilewright bench micro fma`."""
+
+    command: Literal["tilewright bench micro fma"]
+    gpu: Text | None
+    cases: Annotated[list[FmaCase], Field(max_length=10_000)]
+
+
 class LoadsCase(Clocks):
     """The clocks of a load or an atomic."""
 

@@ -95,6 +95,7 @@ def recorded(path: Path, name: str, chip: str | None) -> dict[str, Any]:
     kinds = {
         "wgmma": schema.MicroWgmma, "loads": schema.MicroLoads, "strides": schema.MicroStrides,
         "power": schema.MicroPower, "occupancy": schema.MicroOccupancy, "banks": schema.MicroBanks,
+        "fma": schema.MicroFma,
     }  # fmt: skip
     content = records.read(path, f"tilewright bench micro {name} --output", kinds[name])
     if content["gpu"] is None or chip not in (None, content["gpu"]):
