@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tilewright.bench.micro import fma, loads, strides, wgmma
+from compile.test_inspection import needs_nvdisasm
+from tilewright.bench.micro import banks, fma, loads, strides, wgmma
 from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 from tilewright.cli import app
 from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
-from tilewright.jit.listing import instruction_mix
+from tilewright.jit.listing import instruction_mix, sass_listing
 
 RUNNER = EmulatedRunner()
 
@@ -199,6 +200,75 @@ def test_the_command_for_loads():
     ]
     refused = CliRunner().invoke(app, [*words, "--place", "L3"])
     assert "--place='L3' is unknown: use SMEM, DSMEM, L1, L2" in refused.stderr
+
+
+@pytest.mark.parametrize("case", banks.CASES, ids=lambda case: f"{case.addresses}-{case.width}-{case.access}")
+def test_reads_by_bank(case):
+    kernel = build(case.unit())
+    assert kernel.spill_bytes == 0
+    assert banks.run(case, kernel, RUNNER, rounds=3).shape == (1,)
+    mix = instruction_mix(kernel.ptx, "ptx")
+    instruction = "ldmatrix." if case.access == "ldmatrix" else "ld.shared."
+    assert sum(count for name, count in mix.items() if name.startswith(instruction)) == banks.LOADS
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize("case", [banks.Case("lane*4"), banks.Case("lane*16", 16), banks.CASES[-1]], ids=str)
+def test_ptxas_makes_each_read(case):
+    """It makes one of equal ones."""
+    mix = instruction_mix(sass_listing(build(case.unit(), "sm_90a")), "sass")
+    assert sum(count for name, count in mix.items() if name.startswith("LDS")) == banks.LOADS
+
+
+def test_the_passes_of_reads_are_the_models():
+    found = {(case.addresses, case.width): case.passes for case in banks.CASES}
+    assert [found[f"lane*{stride}", 4] for stride in (0, 4, 8, 16, 32, 64, 128, 132)] == [1, 1, 2, 4, 8, 16, 32, 1]
+    assert [found[each] for each in (("lane*8", 8), ("lane*16", 16), ("lane//2*16", 16))] == [2, 4, 2]
+    assert [case.passes for case in banks.CASES if case.access == "ldmatrix"] == [32, 4, 4]
+
+
+def test_a_read_of_other_words_is_no_measurement():
+    class Elsewhere(EmulatedRunner):
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape, [read[0] // 2, read[1]], written, numbers)
+
+    case = banks.Case("lane*8")
+    with pytest.raises(TilewrightError, match="bank_reads_ld_4_1280 gives a wrong result on the emulator"):
+        banks.run(case, build(case.unit()), Elsewhere(), rounds=1)
+
+
+def test_the_clocks_of_a_read_are_those_of_all_warps_of_an_sm():
+    class Clock(EmulatedRunner):
+        def run(self, kernel, shape, read, written, numbers):
+            super().run(kernel, shape, read, written, numbers)
+            written[1][..., 0] = 100 + np.arange(banks.WARPS)
+            written[1][..., 1] = 1700 + np.arange(banks.WARPS)
+
+    case = banks.Case("lane*4")
+    found = banks.run(case, build(case.unit()), Clock(), rounds=2)
+    np.testing.assert_array_equal(found, [1615 / (2 * banks.LOADS * banks.WARPS)])
+
+
+def test_the_command_for_banks():
+    words = ["bench", "micro", "banks", "--backend", "emulator"]
+    many = ["--addresses", "lane*128", "--addresses", "lane*132"]
+    cases = json.loads(CliRunner().invoke(app, [*words, *many, "--json"]).stdout)["cases"]
+    assert [(case["addresses"], case["median"], case["model"]) for case in cases] == [
+        ("lane*128", None, 32),
+        ("lane*132", None, 1),
+    ]
+    matrices = ["--addresses", "lane*16", "--access", "ldmatrix"]
+    (case,) = json.loads(CliRunner().invoke(app, [*words, *matrices, "--json"]).stdout)["cases"]
+    assert (case["width"], case["access"], case["model"]) == (16, "ldmatrix", 4)
+    for wrong, said in (
+        (["--width", "8"], "--width and --access say how --addresses are read"),
+        ([*matrices, "--width", "4"], "width=4 of ldmatrix is not measured"),
+        (["--addresses", "lane*2"], "lane 1 accesses 4 bytes at 2"),
+        (["--addresses", "lane*4000"], "are not all from 0 to 32,768 bytes"),
+        (["--addresses", "lane*4 if lane < 8 else None"], "give each lane one there"),
+    ):
+        refused = CliRunner().invoke(app, [*words, *wrong])
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright.bench.inputs import Shape
-from tilewright.bench.micro import fma, occupancy, power, strides, wgmma
+from tilewright.bench.micro import banks, fma, occupancy, power, strides, wgmma
 from tilewright.bench.micro.runners import GpuRunner
 from tilewright.cli.products import problem_of
 from tilewright.measure.protocol import Burst, Settled
@@ -18,6 +18,12 @@ def runner(gpu):
 def test_chains_of_multiply_adds(runner):
     for found in fma.measure([fma.Case(1), fma.Case(8, 16)], runner, rounds=16):
         assert 0 < found.least <= found.median <= found.most
+
+
+def test_reads_by_bank(runner):
+    found = list(banks.measure(banks.CASES, runner, rounds=16))
+    assert len(found) == len(banks.CASES)
+    assert all(0 < each.least <= each.median <= each.most for each in found)
 
 
 @pytest.mark.parametrize("kind", wgmma.KINDS, ids=str)

@@ -150,6 +150,15 @@ def test_make_knows_only_the_last_cuda_that_it_installed(tmp_path):
         assert list(environment.glob(".installed-*")) == [stamp]
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_tests_the_wheels_with_both_cudas():
+    arguments = ["make", "-n", "-C", str(ROOT), "test-wheel", f"PYTHON={sys.executable}", "NEWEST=newest"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    of_wheel = r"^(\S+) -m venv \.venv-wheel && .*/tilewright-\*\.whl\)\[(\w+)\]"
+    installed = re.findall(of_wheel, done.stdout, re.MULTILINE)
+    assert installed == [("newest", "cu13"), (sys.executable, "cu12")]
+
+
 def test_the_numbers_of_the_documents_are_those_of_the_results():
     arguments = [sys.executable, str(ROOT / "tools/readme_numbers.py"), "--check"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -35,7 +35,10 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
             steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}")
     steps.append(_config(choice, hardware))
     if choice.kernel.unit == "wgmma" and not choice.tuned:
-        steps.append("ranked times only choose, and are mostly too short: those below are of a model made to predict")
+        steps.append(
+            "ranked times only choose, and are mostly too short: the next best are compared by them, and all other "
+            "times below are of a model made to predict"
+        )
     return (*steps, _tree(problem))
 
 

@@ -10,7 +10,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.explaining.decision import decision
 from tilewright.explaining.explanation import Explanation, Tiles, Time
-from tilewright.explaining.remedies import free_rows, remedies
+from tilewright.explaining.remedies import free_rows, planned_seconds, remedies
 from tilewright.explaining.rivals import rivals
 from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, named
 from tilewright.kernels.registry import KERNELS
@@ -85,6 +85,7 @@ def explained(
     """The Explanation of a problem on a GPU, which is `present` or not."""
     choice = choose(problem, hardware, kernel=kernel, config=config, quiet=True)
     time, asked = _time(choice, hardware), kernel != "auto" or config is not None
+    planned = planned_seconds(problem, hardware) if asked else None
     return Explanation(
         problem,
         choice.copied.problem,
@@ -99,8 +100,8 @@ def explained(
         speed_of_light(problem, hardware),
         time,
         rivals(problem, hardware, choice),
-        () if time is None else remedies(problem, hardware, time.seconds),
-        0 if time is None else free_rows(problem, hardware, time.seconds),
+        () if time is None else remedies(problem, hardware, time.seconds, planned),
+        0 if time is None else free_rows(problem, hardware, min(time.seconds, planned or time.seconds)),
     )
 
 

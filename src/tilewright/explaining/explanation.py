@@ -46,9 +46,10 @@ class Tiles(NamedTuple):
 
 
 class Rival(NamedTuple):
-    """A Config that was not chosen: its time by the model that ranks, and by how much its parts are longer, if at all.
+    """A Config that was not chosen: its time by the model that ranks.
 
-    limit: what limits its main loop. behind: seconds more than the choice takes.
+    behind: seconds more than the choice takes. grew: of them, those of each part that differs, negative for a shorter
+    one. limit: what limits its main loop.
     """
 
     kernel: str
@@ -75,7 +76,8 @@ class Explanation:
     gpu: the name of the GPU. present: whether it is there. config: of `kernel`. decision: the planner's way to it, in
     sentences. tiles, levels: how it cuts the result, and the traffic of each level of memory. light: the least time by
     the data sheet. time: None for kernels that the model does not know. rivals: the next best Configs. remedies: what
-    would help, the best first. free_rows: so many rows take as long; 0 if the time is not known.
+    would help, the best first, behind the planner's own choice where another was asked for. free_rows: so many rows
+    take as long; 0 if the time is not known.
     """
 
     problem: Problem

@@ -21,28 +21,37 @@ FREE = 1.02
 """Times as long: rows up to there cost nothing."""
 
 
-def remedies(problem: Problem, hardware: Hardware, seconds: float, most: int = 5) -> tuple[Remedy, ...]:
-    """The changes that gain, the best first; seconds: what the call takes now."""
+def remedies(
+    problem: Problem, hardware: Hardware, seconds: float, planned: float | None = None, most: int = 5
+) -> tuple[Remedy, ...]:
+    """The changes that gain, the best first; seconds: what the call takes now.
+
+    planned: what it would take by the planner's choice, if the caller has chosen. If that gains, it comes before all
+    else, and is no gain of the other changes, which are given the planner's choice, too.
+    """
+    quickest = seconds if planned is None else min(seconds, planned)
     found = [
         Remedy(change, each / work, 1 - each / work / seconds)
         for change, changed, work in _changes(problem)
-        if (each := _seconds(changed, hardware)) is not None
+        if (each := planned_seconds(changed, hardware)) is not None and 1 - each / work / quickest >= LEAST_GAIN
     ]
-    gaining = [remedy for remedy in found if remedy.gain >= LEAST_GAIN]
-    return tuple(sorted(gaining, key=lambda remedy: -remedy.gain)[:most])
+    found.sort(key=lambda remedy: -remedy.gain)
+    if 1 - quickest / seconds >= LEAST_GAIN:
+        found.insert(0, Remedy("leave kernel and config to the planner", quickest, 1 - quickest / seconds))
+    return tuple(found[:most])
 
 
 def free_rows(problem: Problem, hardware: Hardware, seconds: float) -> int:
     """How many rows take about the time of the problem's own: more of them come free."""
     least, most = problem.m, problem.m
-    while (each := _seconds(_with_rows(problem, 2 * most), hardware)) is not None and each <= FREE * seconds:
+    while (each := planned_seconds(_with_rows(problem, 2 * most), hardware)) is not None and each <= FREE * seconds:
         least = most = 2 * most
         if most >= 1 << 20:
             return most
     most *= 2
     while most - least > max(1, least // 64):
         middle = (least + most) // 2
-        each = _seconds(_with_rows(problem, middle), hardware)
+        each = planned_seconds(_with_rows(problem, middle), hardware)
         if each is not None and each <= FREE * seconds:
             least = middle
         else:
@@ -50,7 +59,7 @@ def free_rows(problem: Problem, hardware: Hardware, seconds: float) -> int:
     return least
 
 
-def _seconds(problem: Problem, hardware: Hardware) -> float | None:
+def planned_seconds(problem: Problem, hardware: Hardware) -> float | None:
     """The planner's choice by the model; None if no kernel takes the problem, or the model knows none."""
     try:
         found = choose(problem, hardware, quiet=True).seconds(hardware, power="settled")

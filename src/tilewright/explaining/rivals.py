@@ -23,8 +23,14 @@ class _Ranked(NamedTuple):
     kernel: Kernel
     config: Any
     seconds: float
+    copying: float
     breakdown: Breakdown
     corrected: float
+
+    @property
+    def parts(self) -> dict[str, float]:
+        named = {name.replace("_", " "): seconds for name, seconds in self.breakdown.parts._asdict().items()}
+        return named | {"copies": self.copying, "as launches were measured": self.corrected}
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
@@ -48,20 +54,15 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     found = kernel.breakdown(config, taken.problem, hardware, RANKED)
     if found is None:
         return None
-    seconds = kernel.ranked_seconds(config, taken.problem, hardware)
-    return _Ranked(kernel, config, seconds + taken.seconds(hardware), found, seconds - sum(found.parts))
+    seconds, copying = kernel.ranked_seconds(config, taken.problem, hardware), taken.seconds(hardware)
+    return _Ranked(kernel, config, seconds + copying, copying, found, seconds - sum(found.parts))
 
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
-    own, best = other.breakdown.parts._asdict(), chosen.breakdown.parts._asdict()
-    grew = {name.replace("_", " "): own[name] - best[name] for name in own if own[name] > best[name]}
-    behind = other.seconds - chosen.seconds
-    if other.corrected > chosen.corrected:
-        grew["as launches were measured"] = other.corrected - chosen.corrected
-    if other.kernel is not chosen.kernel and behind > sum(grew.values()):
-        grew["copies"] = behind - sum(grew.values())
+    own, best = other.parts, chosen.parts
+    grew = {name: own[name] - best[name] for name in own if own[name] != best[name]}
     limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits
     limit = max(limits, key=lambda name: limits[name] - of_chosen.get(name, 0.0))
     if max(grew, key=lambda name: grew[name], default="") != "main loop":
         limit = max(limits, key=lambda name: limits[name])
-    return Rival(other.kernel.name, other.config, other.seconds, behind, grew, limit)
+    return Rival(other.kernel.name, other.config, other.seconds, other.seconds - chosen.seconds, grew, limit)

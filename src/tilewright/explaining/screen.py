@@ -118,10 +118,11 @@ def rival_of(rival: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[str, 
     if abs(behind) < 0.005:
         return name, "+0", "as quick"
     if behind < 0:
-        return name, f"-{us(-behind)}", f"{us(-behind)} us quicker by the model"
-    grew = sorted(rival["grew_us"].items(), key=lambda part: -part[1])[:2]
-    longer = " and ".join(f"{part} +{us(value)}" for part, value in grew if value >= 0.005)
-    return name, f"+{us(behind)}", f"{longer or 'within rounding'}; its loop is bound by {rival['limit']}"
+        return name, f"-{us(-behind)}", f"ranked {us(-behind)} us quicker"
+    parts = sorted(rival["grew_us"].items(), key=lambda part: -part[1])
+    longer = " and ".join(f"{part} +{us(value)}" for part, value in parts[:2] if value >= 0.005)
+    shorter = "".join(f", {part} -{us(-value)}" for part, value in parts[-1:] if value <= -0.005)
+    return name, f"+{us(behind)}", f"{longer or 'within rounding'}{shorter}; its loop is bound by {rival['limit']}"
 
 
 def _remedies(record: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Pictures of a warp's addresses: the sectors of GMEM and the banks of SMEM that they meet, and swizzled tiles."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -9,8 +10,8 @@ from tilewright.hardware import SECTOR_BYTES
 from tilewright.model.memory.banks import BANKS, BankUse, Indices
 from tilewright.model.memory.coalescing import LINE_BYTES, Coalescing
 from tilewright.model.memory.layouts import CHUNKS, TileLayout, Transposition
-from tilewright.plots.panels import Box, blank, fill, key, lattice, note, text_on
-from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, SMALL, figure, styled
+from tilewright.plots.panels import Box, behind, blank, fill, key, lattice, note, text_on
+from tilewright.plots.style import BLUE, GREEN, GROUND, INK, ORANGE, PALE, PURPLE, SMALL, figure, styled
 
 _TINY = 5
 _COLUMNS = (BLUE, ORANGE, GREEN, PURPLE)
@@ -89,6 +90,31 @@ def passes_over_banks(use: BankUse, title: str) -> Figure:
     })  # fmt: skip
     axes.set_xlim(-3.5, BANKS + 0.2)
     axes.set_aspect("auto")
+    return picture
+
+
+@styled()
+def clocks_of_reads(cases: Sequence[Mapping[str, Any]], title: str) -> Figure:
+    """The passes of each case of a record of `bench micro banks`, and the clocks that its reads took."""
+    picture, (axes,) = figure(7.4, 1 + 0.27 * len(cases))
+    places = range(len(cases))
+    axes.barh(places, [case["model"] for case in cases], color=PALE[BLUE], label="passes over the banks")
+    middle = [case["median"] for case in cases]
+    reach = [[case["median"] - case["least"] for case in cases], [case["most"] - case["median"] for case in cases]]
+    axes.errorbar(
+        middle, places, xerr=reach, fmt="D", color=INK, mec=GROUND, ms=5, capsize=3,
+        label="clocks of a read: median, least and most of all SMs",
+    )  # fmt: skip
+    for place, case in enumerate(cases):
+        behind(axes, max(case["model"], case["most"]), place, f"{case['median']:.2f}")
+    names = [f"{case['addresses']}, {case['access']} {case['width']} B" for case in cases]
+    axes.set_yticks(places, names, fontsize=SMALL)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.15 * max(max(case["model"], case["most"]) for case in cases))
+    axes.set_xlabel("clocks")
+    axes.set_title(title, loc="left", fontsize=SMALL + 2)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower right", fontsize=SMALL)
     return picture
 
 

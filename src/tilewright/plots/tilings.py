@@ -1,12 +1,14 @@
-"""Pictures of tilings: nested blocks with the bytes of each level, and blocks of as many elements by their shape."""
+"""Pictures of tilings: nested blocks with the bytes of each level, blocks of as many elements, and chains of sums."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 
+from tilewright.model.tiling.chains import SCHEDULERS, operation_clocks
 from tilewright.model.tiling.levels import Block, Blocking, Level
 from tilewright.plots.panels import behind, blank, box, key, lattice
-from tilewright.plots.style import BLUE, GREEN, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT, figure, styled
+from tilewright.plots.style import BLUE, GREEN, GRID, INK, ORANGE, PALE, PURPLE, RED, SMALL, TEXT, figure, styled
 
 COLORS = {"GMEM": PURPLE, "L2": BLUE, "SMEM": GREEN, "registers": ORANGE}
 
@@ -53,4 +55,29 @@ def by_shape(found: Mapping[Block, float], mine: Block, title: str) -> Figure:
         axes.tick_params(axis="x", rotation=60)
     axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
+    return picture
+
+
+@styled()
+def clocks_of_chains(cases: Sequence[Mapping[str, Any]], gpu: str) -> Figure:
+    """The clocks of a scheduler for each operation of long chains of multiply-adds, by how many a warp has.
+
+    cases: of a record of `bench micro fma` on a GPU, or none.
+    """
+    picture, (axes,) = figure(6.4, 3.4)
+    numbers = list(range(1, 9))
+    for warps, color, line, marker in ((1, BLUE, "-", "o"), (2, ORANGE, "-", "s"), (4, GREEN, "--", "D")):
+        clocks = [operation_clocks(chains, warps=warps) for chains in numbers]
+        label = f"{warps} warp{'s' * (warps > 1)} of a scheduler, by the model"
+        axes.plot(numbers, clocks, line, color=color, lw=1.6, label=label)
+        found = {case["chains"]: case["median"] for case in cases if case["warps"] == SCHEDULERS * warps}
+        if found:
+            said = f"  measured on {gpu}"
+            axes.plot(list(found), list(found.values()), marker, ls="", color=color, mec=INK, ms=5, label=said)
+    axes.set_xlabel("chains of a warp")
+    axes.set_ylabel("clocks for each operation")
+    axes.set_ylim(0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=GRID, lw=0.4)
+    axes.legend(loc="upper right", fontsize=SMALL)
     return picture

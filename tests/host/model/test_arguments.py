@@ -75,6 +75,7 @@ CALLS: dict[str, dict[str, Any]] = {
     },
     "swap_ab.swap_advice": {"chip": "H200", "m": 16},
     "tiling.chains.chain_clocks": {"length": 3, "chains": 1, "latency": 4, "interval": 1, "warps": 1},
+    "tiling.chains.operation_clocks": {"chains": 1, "latency": 4, "interval": 1, "warps": 1},
     "tiling.chains.chains_to_fill": {"latency": 4, "interval": 1},
     "tiling.levels.fma_per_word": {"block": TILE},
     "tiling.levels.best_fma_per_word": {"elements": 64},

@@ -40,6 +40,26 @@ OCCUPANCY = {
 }  # fmt: skip
 
 
+def read(addresses, access, least, median, most):
+    clocks = {"least": least, "median": median, "most": most}
+    return {"addresses": addresses, "width": 16, "access": access, **clocks, "model": 4}
+
+
+BANKS = {
+    "command": "tilewright bench micro banks", "gpu": "H200",
+    "cases": [read("lane*16", "ld", 4.0, 4.5, 4.75), read("lane*144", "ldmatrix", 3.75, 4.25, 4.5)],
+}  # fmt: skip
+
+
+FMA = {
+    "command": "tilewright bench micro fma", "gpu": "H200",
+    "cases": [
+        {"chains": chains, "warps": warps, "least": clocks, "median": clocks, "most": clocks}
+        for chains, warps, clocks in ((1, 4, 4.125), (1, 16, 2.25), (2, 4, 2.5))
+    ],
+}  # fmt: skip
+
+
 @pytest.fixture
 def shown(tmp_path):
     """A function that shows a record by a topic, and its lines in words."""
@@ -83,6 +103,23 @@ def test_a_second_cta_stands_below_the_limits(shown):
     assert len(json.loads(shown("occupancy", OCCUPANCY, "--json").stdout)["measured"]) == 2
 
 
+def test_reads_stand_beside_their_passes(shown):
+    title, _, *rows = lines(shown("banks", BANKS))
+    assert " ".join(title) == "clocks of a warp's read of SMEM on H200, with 16 warps on each SM"
+    assert rows == [
+        ["lane*16", "ld", "of", "16", "B", "4", "4.50", "4.00", "4.75"],
+        ["lane*144", "ldmatrix", "of", "16", "B", "4", "4.25", "3.75", "4.50"],
+    ]
+    assert json.loads(shown("banks", BANKS, "--json").stdout) == {"gpu": "H200", "measured": BANKS["cases"]}
+
+
+def test_chains_stand_beside_the_model(shown):
+    rows = lines(shown("chains", FMA, "3"))
+    assert " ".join(rows[0]).startswith("1 chain of 3 operations")
+    assert rows[-2:] == [["1", "4.12", "(4.00)", "2.25", "(2.00)"], ["2", "2.50", "(2.00)", "-"]]
+    assert json.loads(shown("chains", FMA, "--json").stdout)["measured"] == FMA["cases"]
+
+
 def test_what_an_h200_did():
     """The more bits change, the slower; what the page says of zeros; and joules as those of the model."""
     found = {case["data"]: case for case in json.loads(MEASURED.read_text())["cases"]}
@@ -97,18 +134,21 @@ def test_what_an_h200_did():
     assert found["constant"]["watts"] < 470
 
 
-@pytest.mark.parametrize(("topic", "content"), [("speed-of-light", POWER), ("dram", STRIDES)])
-def test_pictures_show_what_was_measured(shown, tmp_path, topic, content):
+@pytest.mark.parametrize(
+    ("topic", "content", "expected"),
+    [
+        ("speed-of-light", POWER, ("500 W, 1980 MHz", "bits:50")),
+        ("dram", STRIDES, ("at most, if L2 fetches 64 bytes", "  measured")),
+        ("chains", FMA, ("  measured on H200", "2 warps of a scheduler, by the model")),
+        ("banks", BANKS, ("lane*144, ldmatrix 16 B", "4.25")),
+    ],
+)
+def test_pictures_show_what_was_measured(shown, tmp_path, topic, content, expected):
     pytest.importorskip("matplotlib")
     path = tmp_path / "picture.svg"
     shown(topic, content, "--plot", str(path))
     text = path.read_text()
-    for said in (
-        ("500 W, 1980 MHz", "bits:50")
-        if topic == "speed-of-light"
-        else ("at most, if L2 fetches 64 bytes", "  measured")
-    ):
-        assert said in text
+    assert [said for said in expected if said not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -121,6 +161,16 @@ def test_pictures_show_what_was_measured(shown, tmp_path, topic, content):
         ("speed-of-light", {**POWER, "cases": [case("zeros", -1.0, 1.0, 1.0)]}, (), "cases.0.watts"),
         ("speed-of-light", STRIDES, (), "is not a record, at command"),
         ("dram", {**STRIDES, "gpu": None}, (), "is of the emulator"),
+        ("banks", {**BANKS, "gpu": None}, (), "is of the emulator: give one of a GPU"),
+        ("banks", {**BANKS, "cases": []}, (), "has no measured read"),
+        ("banks", BANKS, ("lane*4",), "leave EXPRESSION, --addresses, --lanes, --width and --access out"),
+        (
+            "banks",
+            {**BANKS, "cases": [read("lane", "ld", 9.0, 4.5, 5.0)]},
+            (),
+            "least, median and most are (9.0, 4.5",
+        ),
+        ("banks", {**BANKS, "cases": [read("lane", "ld", 4.0, 4.5, None)]}, (), "or null for all"),
     ],
 )
 def test_what_is_refused(shown, topic, content, words, said):

@@ -18,11 +18,9 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import CompiledKernel
 from tilewright.jit.source import TranslationUnit, translation_unit
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.model.tiling.chains import FMA_LATENCY, chain_clocks
+from tilewright.model.tiling.chains import FMA_LATENCY, SCHEDULERS, operation_clocks
 from tilewright.rounding import ceil_div
 
-SCHEDULERS = 4
-"""Of an SM, each with its own warps and a quarter of the CUDA cores."""
 STEPS = 32
 """Steps of a round without a branch."""
 ROUNDS = 1024
@@ -78,8 +76,7 @@ def run(case: Case, kernel: CompiledKernel, runner: Runner, rounds: int) -> NDAr
 def model_clocks(case: Case, gpu: Hardware) -> float:
     """The clocks of one multiply-add of a scheduler in a long chain, by the model."""
     lanes = gpu.macs("cuda_cores", fp32) // SCHEDULERS
-    length, warps = 1 << 20, ceil_div(case.warps, SCHEDULERS)
-    return round(chain_clocks(length, case.chains, FMA_LATENCY, 32 // lanes, warps) / (length * case.together), 3)
+    return round(operation_clocks(case.chains, FMA_LATENCY, 32 // lanes, ceil_div(case.warps, SCHEDULERS)), 3)
 
 
 def measure(wanted: Sequence[Case], runner: Runner, rounds: int = ROUNDS) -> Iterator[Clocks]:

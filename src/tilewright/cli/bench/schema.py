@@ -153,14 +153,42 @@ class MicroWgmma(Part):
     cases: Annotated[list[WgmmaCase], Field(max_length=10_000)]
 
 
-class LoadsCase(Part):
-    """The clocks of a load or an atomic: of the SMs, the median, the least and the most."""
+class Clocks(Part):
+    """The clocks of an instruction on all SMs; none of the emulator."""
 
-    place: Text
-    operation: Text
     median: Positive | None
     least: Positive | None
     most: Positive | None
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> Self:
+        found = (self.least, self.median, self.most)
+        known = [each for each in found if each is not None]
+        if known != sorted(known) or len(known) not in (0, len(found)):
+            raise ArgumentValueError(f"least, median and most are {found}: put them in this order, or null for all")
+        return self
+
+
+class FmaCase(Clocks):
+    """The clocks of a multiply-add in so many chains of each warp."""
+
+    chains: Annotated[int, Field(ge=1, le=32)]
+    warps: Annotated[int, Field(ge=1, le=32)]
+
+
+class MicroFma(Part):
+    """A record of `tilewright bench micro fma`."""
+
+    command: Literal["tilewright bench micro fma"]
+    gpu: Text | None
+    cases: Annotated[list[FmaCase], Field(max_length=10_000)]
+
+
+class LoadsCase(Clocks):
+    """The clocks of a load or an atomic."""
+
+    place: Text
+    operation: Text
 
 
 class MicroLoads(Part):
@@ -169,6 +197,23 @@ class MicroLoads(Part):
     command: Literal["tilewright bench micro loads"]
     gpu: Text | None
     cases: Annotated[list[LoadsCase], Field(max_length=100)]
+
+
+class BanksCase(Clocks):
+    """The clocks of a warp's read of SMEM, and the model's passes."""
+
+    addresses: Text
+    width: Extent
+    access: Text
+    model: Positive
+
+
+class MicroBanks(Part):
+    """A record of `tilewright bench micro banks`."""
+
+    command: Literal["tilewright bench micro banks"]
+    gpu: Text | None
+    cases: Annotated[list[BanksCase], Field(max_length=1000)]
 
 
 class StridesCase(Part):

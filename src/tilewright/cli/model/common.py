@@ -84,16 +84,21 @@ def whole_numbers(text: str, option: str, names: str, least: int = 1) -> tuple[i
     return tuple(numbers)
 
 
-def recorded(path: Path, name: str, chip: str) -> dict[str, Any]:
-    """A record of `tilewright bench micro NAME`, measured on a chip; raises an ArgumentValueError for another."""
+def recorded(path: Path, name: str, chip: str | None) -> dict[str, Any]:
+    """A record of `tilewright bench micro NAME`, measured on a chip; raises an ArgumentValueError for another.
+
+    chip: None stands for any GPU.
+    """
     from tilewright.cli import records
     from tilewright.cli.bench import schema
 
     kinds = {
         "wgmma": schema.MicroWgmma, "loads": schema.MicroLoads, "strides": schema.MicroStrides,
-        "power": schema.MicroPower, "occupancy": schema.MicroOccupancy,
+        "power": schema.MicroPower, "occupancy": schema.MicroOccupancy, "banks": schema.MicroBanks,
+        "fma": schema.MicroFma,
     }  # fmt: skip
     content = records.read(path, f"tilewright bench micro {name} --output", kinds[name])
-    if content["gpu"] != chip:
-        raise ArgumentValueError(f"--record={path} is of {content['gpu'] or 'the emulator'}: give one of {chip}")
+    if content["gpu"] is None or chip not in (None, content["gpu"]):
+        found, wanted = content["gpu"] or "the emulator", chip or "a GPU"
+        raise ArgumentValueError(f"--record={path} is of {found}: give one of {wanted}")
     return content

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.model.common import PictureOptions, whole_numbers
+from tilewright.cli.model.common import PictureOptions, Record, recorded, whole_numbers
 from tilewright.cli.output import columns, console, table
 from tilewright.errors import ArgumentValueError
 
@@ -113,10 +114,12 @@ def banks(
         ),
     ] = None,
     access: Annotated[AccessName, typer.Option("--access", help="What the warp does.")] = AccessName.ld,
+    record: Record = None,
 ) -> None:
     """The passes over SMEM's banks that one access of a warp takes: phases, conflicts and multicast.
 
-    The addresses are those of `coalescing`; an expression may call swizzle128(X), swizzle64(X) and swizzle32(X).
+    The addresses are those of `coalescing`; an expression may call swizzle128(X), swizzle64(X) and swizzle32(X). With
+    --record of `bench micro banks`, it shows the clocks of that record beside their passes instead.
 
     \b
     Examples:
@@ -128,6 +131,14 @@ def banks(
     """
     from tilewright.model.memory.banks import bank_use
 
+    if record is not None:
+        if options != WarpOptions() or width is not None or access != AccessName.ld:
+            raise ArgumentValueError(
+                f"--record={record} has addresses of its own: leave EXPRESSION, --addresses, --lanes, --width and "
+                "--access out"
+            )
+        _measured_banks(output, record)
+        return
     matrices = access in (AccessName.ldmatrix, AccessName.stmatrix)
     nbytes = (16 if matrices else 4) if width is None else width
     if matrices and nbytes != 16:
@@ -156,6 +167,32 @@ def banks(
         return passes_over_banks(use, title)
 
     output.show({"addresses": addresses, "width": nbytes, "access": access.value, **use.as_dict()}, show, draw)
+
+
+def _measured_banks(output: PictureOptions, record: Path) -> None:
+    """What `bench micro banks` has measured, beside the passes."""
+    content = recorded(record, "banks", None)
+    cases = [case for case in content["cases"] if case["median"] is not None]
+    if not cases:
+        raise ArgumentValueError(f"--record={record} has no measured read: give one of a GPU")
+    title = f"clocks of a warp's read of SMEM on {content['gpu']}, with 16 warps on each SM"
+
+    def show() -> None:
+        console().print(title, style="italic", markup=False)
+        rows = [("a lane's address", "read", "passes", "median", "least", "most")]
+        rows += [
+            (case["addresses"], f"{case['access']} of {case['width']} B", f"{case['model']:g}",
+             *(f"{case[part]:.2f}" for part in ("median", "least", "most")))
+            for case in cases
+        ]  # fmt: skip
+        columns(rows, indent=2, gap=2, headings=1)
+
+    def draw() -> "Figure":
+        from tilewright.plots.memory import clocks_of_reads
+
+        return clocks_of_reads(cases, title)
+
+    output.show({"gpu": content["gpu"], "measured": cases}, show, draw)
 
 
 @command

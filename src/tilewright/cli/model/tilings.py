@@ -1,14 +1,15 @@
 """The topics `tiling`, `block`, `loops` and `chains`: what a kernel's blocks read, and why."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilewright.cli.command import Gives, command
-from tilewright.cli.model.common import PictureOptions, whole_numbers
+from tilewright.cli.model.common import PictureOptions, Record, recorded, whole_numbers
 from tilewright.cli.model.cut import CutOptions, K, M, N
 from tilewright.cli.options import Json
-from tilewright.cli.output import columns, compact, print_json, table
+from tilewright.cli.output import columns, compact, console, print_json, table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,6 +115,7 @@ def loops(m: M, n: N, k: K, as_json: Json = False) -> None:
 
 @command
 def chains(
+    output: PictureOptions,
     length: Annotated[int, typer.Argument(help="Operations of a chain, each of which needs the one before.")] = 3,
     count: Annotated[
         int, typer.Option("--chains", help="Chains that do not depend on each other."), Gives("chains")
@@ -123,9 +125,11 @@ def chains(
     ] = 4,
     interval: Annotated[int, typer.Option("--interval", help="Clocks between two operations that are issued.")] = 1,
     warps: Annotated[int, typer.Option("--warps", help="Warps of the scheduler, each with so many chains.")] = 1,
-    as_json: Json = False,
+    record: Record = None,
 ) -> None:
     """How long chains of dependent operations take, and how many chains hide their latency.
+
+    The picture shows long chains of multiply-adds, and the clocks of --record beside them, of `bench micro fma`.
 
     \b
     Examples:
@@ -133,21 +137,52 @@ def chains(
       tilewright model chains 1 --chains 3
       tilewright model chains 1000 --warps 4
       tilewright model chains 1000 --chains 8 --latency 30 --interval 2 --json
+      tilewright model chains 1000 --plot chains.svg
     """
     from tilewright.model.tiling.chains import chain_clocks, chains_to_fill
 
+    measured = None if record is None else recorded(record, "fma", None)
+    cases = [] if measured is None else [case for case in measured["cases"] if case["median"] is not None]
     clocks, least = chain_clocks(length, count, latency, interval, warps), chains_to_fill(latency, interval)
     operations = length * count * warps
-    record = {
+    content = {
         "length": length, "chains": count, "latency": latency, "interval": interval, "warps": warps, "clocks": clocks,
         "share": operations * interval / clocks, "chains_to_fill": least,
-    }  # fmt: skip
-    if as_json:
-        print_json(record)
-        return
-    rows: dict[str, object] = {
-        "operations": operations, "clocks": clocks, "of the rate": f"{operations * interval / clocks:.1%}",
-        "chains of a warp that hide the latency": least,
-    }  # fmt: skip
-    place = f" in each of {warps} warps" if warps > 1 else ""
-    table(f"{count:,} chain{'s' * (count > 1)} of {length:,} operations, of {latency:,} clocks each{place}", rows)
+    } | ({} if measured is None else {"measured": cases})  # fmt: skip
+
+    def show() -> None:
+        rows: dict[str, object] = {
+            "operations": operations, "clocks": clocks, "of the rate": f"{operations * interval / clocks:.1%}",
+            "chains of a warp that hide the latency": least,
+        }  # fmt: skip
+        place = f" in each of {warps} warps" if warps > 1 else ""
+        table(f"{count:,} chain{'s' * (count > 1)} of {length:,} operations, of {latency:,} clocks each{place}", rows)
+        if measured is not None:
+            _show_measured_chains(cases, measured["gpu"])
+
+    def draw() -> "Figure":
+        from tilewright.plots.tilings import clocks_of_chains
+
+        return clocks_of_chains(cases, "" if measured is None else measured["gpu"])
+
+    output.show(content, show, draw)
+
+
+def _show_measured_chains(cases: Sequence[Mapping[str, Any]], gpu: str) -> None:
+    """The clocks of multiply-adds, and those of the model in brackets."""
+    from tilewright.model.tiling.chains import SCHEDULERS, operation_clocks
+    from tilewright.rounding import ceil_div
+
+    title = f"\nclocks of a scheduler for each multiply-add on {gpu} (and by the model)"
+    console().print(title, style="italic", markup=False)
+    by_case = {}
+    for case in cases:
+        model = operation_clocks(case["chains"], warps=ceil_div(case["warps"], SCHEDULERS))
+        by_case[case["chains"], case["warps"]] = f"{case['median']:.2f} ({model:.2f})"
+    counts = sorted({warps for _, warps in by_case})
+    rows = [("chains of a warp", *(f"{warps} warp{'s' * (warps > 1)} an SM" for warps in counts))]
+    rows += [
+        (str(chains), *(by_case.get((chains, warps), "-") for warps in counts))
+        for chains in sorted({chains for chains, _ in by_case})
+    ]
+    columns(rows, indent=2, gap=2, headings=1)

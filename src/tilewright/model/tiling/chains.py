@@ -9,6 +9,8 @@ from tilewright.rounding import MOST_COUNTED, ceil_div, natural
 FMA_LATENCY = 4
 """Clocks until a dependent instruction can use the result of a multiply-add, since Volta (Jia and others, arXiv
 1804.06826)."""
+SCHEDULERS = 4
+"""Of an SM, each with its own warps and a quarter of the CUDA cores."""
 SCHEDULER_WARPS = 16
 """The most that a scheduler has: a quarter of an SM's 64."""
 SWITCH_CLOCKS = 1
@@ -32,6 +34,12 @@ def chain_clocks(length: int, chains: int = 1, latency: int = FMA_LATENCY, inter
         visit = max(visit, chains + SWITCH_CLOCKS)
     turn = max(latency, warps * visit)
     return (length - 1) * turn + (warps - 1) * visit + (chains - 1) * interval + latency
+
+
+def operation_clocks(chains: int = 1, latency: int = FMA_LATENCY, interval: int = 1, warps: int = 1) -> float:
+    """Clocks of a scheduler for each operation of very long chains; the numbers and errors are `chain_clocks`'."""
+    length = MOST_COUNTED
+    return chain_clocks(length, chains, latency, interval, warps) / (length * chains * warps)
 
 
 def chains_to_fill(latency: int = FMA_LATENCY, interval: int = 1) -> int:

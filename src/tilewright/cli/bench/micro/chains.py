@@ -1,5 +1,6 @@
-"""`bench micro wgmma`, `fma` and `loads`: clocks of single instructions in long chains."""
+"""`bench micro wgmma`, `fma`, `loads` and `banks`: clocks of single instructions, very many of them in a row."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,6 +122,61 @@ def loads(
     runner = GpuRunner() if on_gpu else EmulatedRunner()
     labels = ("place", "operation")
     _measure("loads", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+
+
+class AccessName(StrEnum):
+    """What a warp reads with."""
+
+    ld = "ld"
+    ldmatrix = "ldmatrix"
+
+
+@command
+def banks(
+    addresses: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--addresses",
+            help="The address of each lane, as an expression of `lane`; may be repeated.",
+            show_default="14 usual ones",
+        ),
+    ] = None,
+    width: Annotated[
+        int | None,
+        typer.Option("--width", help="Bytes that each lane reads: 4, 8 or 16.", show_default="4, or 16 for matrices"),
+    ] = None,
+    access: Annotated[
+        AccessName | None, typer.Option("--access", help="The instruction of these addresses.", show_default="ld")
+    ] = None,
+    backend: BackendOption = BackendName.auto,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Count the clocks of a warp's read of SMEM by its addresses, with 16 warps on each SM, beside the model's passes.
+
+    SMEM serves one word of each bank in a pass; the last column is what `tilewright model banks` says. Expressions are
+    those of that command.
+
+    \b
+    Examples:
+      tilewright bench micro banks --output banks_h200.json
+      tilewright bench micro banks --addresses "lane*128" --addresses "lane*132"
+      tilewright bench micro banks --addresses "lane%8*128+lane//8*16" --access ldmatrix
+      tilewright bench micro banks --addresses "lane*16" --width 16 --backend emulator --json
+    """
+    from tilewright.bench.micro.banks import CASES, Case, measure
+    from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
+
+    if not addresses and (width is not None or access is not None):
+        raise ArgumentValueError("--width and --access say how --addresses are read, and none are given: give some")
+    kind = access or AccessName.ld
+    nbytes = (16 if kind == AccessName.ldmatrix else 4) if width is None else width
+    wanted = [Case(each, nbytes, kind.value) for each in addresses] if addresses else list(CASES)
+    require_writable("--output", output)
+    on_gpu = wants_gpu(backend)
+    runner = GpuRunner() if on_gpu else EmulatedRunner()
+    labels = ("addresses", "width", "access")
+    _measure("banks", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
 
 
 def _rounds(on_gpu: bool) -> dict[str, int]:
