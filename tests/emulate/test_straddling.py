@@ -63,3 +63,17 @@ def test_operands_may_begin_at_any_element(dtype, along, config, gap):
         multiply_emulated(case, backend)
         assert strays.count == 0
     assert strays.loads > 0
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("gap", [0, 2, 4])
+@pytest.mark.parametrize("n", range(2, 8))
+def test_rows_that_are_shorter_than_a_load(n, gap, dtype):
+    """Of 2, 4 and 8 bytes where a few columns are aligned; no two chunks hold them."""
+    nbytes = parse(dtype, "dtype").nbytes
+    variant = Variant("gemv", GemvConfig(8, 64, 1, 1, 1), dtype, f"n{nbytes}", f"k{nbytes}", nbytes, dtype)
+    for skew in (0, 2):
+        b = View(dtype, (70, n), (n + gap, 1), skew)
+        case = Case(variant, View(dtype, (5, 70), (70, 1), 0), b, View(dtype, (5, n), (n, 1)))
+        assert not EVERY_KERNEL["gemv"].features(case.problem()).b_straddles or n * nbytes >= 16
+        multiply_emulated(case, EmulatedBackend(checks=True))

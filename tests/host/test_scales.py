@@ -158,6 +158,18 @@ def test_values_that_are_no_scales_are_seen_in_host_memory(wrong):
         check_values({"scale_a": scale})
 
 
+def test_what_divides_results_has_a_finite_reciprocal():
+    a, b = np.zeros((M, 64), np.float16), np.zeros((64, N), np.float16)
+    a[1:] = b[:, 1:] = 2.0**-12
+    out = tw.matmul(a, b, out_dtype="fp8_e4m3", scale_out=np.array(2.0**-126, np.float32), backend="emulator")
+    np.testing.assert_array_equal(out[:, 0], 0)
+    np.testing.assert_array_equal(out[1:, 1:], 448)
+    for small in (2.0**-127, 2.0**-149):
+        check_values({"scale_a": np.array(small, np.float32)})
+        with pytest.raises(ArgumentValueError, match=r"scale_out is .*reciprocal, which must be finite: take 2\^-126"):
+            tw.matmul(a, b, out_dtype="fp8_e4m3", scale_out=np.array(small, np.float32), backend="emulator")
+
+
 @pytest.mark.parametrize("wrong", [-129, 128])
 def test_zero_points_are_codes(wrong):
     zeros = np.array([[-128], [127]], np.int32)

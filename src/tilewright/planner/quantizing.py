@@ -11,6 +11,7 @@ from tilewright.dtypes import FLOATS, DType, fp32, int8
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.kernels.quantize import BLOCK, CODES, MATRICES, Quantization
 from tilewright.operand import HOST, Operand, values_of
+from tilewright.planner.scaling import LEAST_SCALE
 from tilewright.problem import MAX_BATCH_DIMS, QUANTIZED, Matrix, merged_batch
 from tilewright.rounding import ceil_div, round_up
 
@@ -19,9 +20,6 @@ BLOCKS = ("tensor", "row", "1x128", "128x128")
 
 ALIGNED_SCALES = 4
 """Columns of the scales of 1 x 128 blocks begin on multiples of this many: 16 bytes, as TMA wants it."""
-
-LEAST_SCALE = 2.0**-126
-"""The least normal number of fp32, whose reciprocal is finite; scales that are found are no less."""
 
 
 class Options(NamedTuple):

@@ -17,6 +17,9 @@ _WHOLE = tuple(recipe for recipe in RECIPES if not cuts_k(recipe))
 SCALED: dict[DType, tuple[str, ...]] = {**dict.fromkeys(FP8, tuple(RECIPES)), int8: _WHOLE}
 """The recipes that each type of a and b may have."""
 
+LEAST_SCALE = 2.0**-126
+"""The least normal number of fp32, and the least scale to divide by: the reciprocal of one below may be infinite."""
+
 
 class Scaling(NamedTuple):
     """The scales of a call: the recipe and the arrays, None for what is not given."""
@@ -130,7 +133,7 @@ def over_sums(scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
 
 
 def check_values(scales: Mapping[str, Any]) -> None:
-    """Raise a ValueError if one of these arrays in host memory has an element that is not positive and finite."""
+    """Raise a ValueError if one of these arrays in host memory has an element that is no scale or zero point."""
     for name, array in scales.items():
         values = values_of(adopt(array, name))
         if name == ZERO:
@@ -142,6 +145,11 @@ def check_values(scales: Mapping[str, Any]) -> None:
                 )
             continue
         wrong = values[~((values > 0) & np.isfinite(values))]
+        if not wrong.size and name == OUT_SCALE and (small := values[values < LEAST_SCALE]).size:
+            raise ArgumentValueError(
+                f"{name} is {small.flat[0]}, and results are multiplied by its reciprocal, which must be finite: take "
+                f"2^-126 or more"
+            )
         if wrong.size:
             raise ArgumentValueError(
                 f"{name} has {wrong.flat[0]} among its elements, and a scale is a positive, finite number: put 1 "

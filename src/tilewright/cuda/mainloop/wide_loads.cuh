@@ -71,8 +71,8 @@ __device__ __forceinline__ void load_wide(uint32_t (&words)[4], const Input* bas
       const uint2 pair = *reinterpret_cast<const uint2*>(run);
       words[2 * i] = pair.x;
       words[2 * i + 1] = pair.y;
-    } else if constexpr (per_word<Input> == 1) {
-      words[i] = bits_of(*run);
+    } else if constexpr (bytes == 4) {
+      words[i] = *reinterpret_cast<const uint32_t*>(run);
     } else {
       const uint32_t bits = bits_of(*run);
       words[i / 2] = i % 2 ? words[i / 2] | bits << 16 : bits;
