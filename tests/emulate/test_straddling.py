@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tilewright as tw
 from support.cases import Case
 from support.memory import View
 from support.runs import multiply_emulated
@@ -63,3 +64,15 @@ def test_operands_may_begin_at_any_element(dtype, along, config, gap):
         multiply_emulated(case, backend)
         assert strays.count == 0
     assert strays.loads > 0
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_rows_of_b_may_be_shorter_than_a_load(dtype):
+    """Rows of 2 and of 6 elements are aligned to 4 bytes, of which there is no load."""
+    generator = np.random.default_rng(1)
+    for n in range(1, 9):
+        a, b = (
+            generator.integers(-4, 5, shape).astype(parse(dtype, "dtype").numpy_dtype) for shape in ((n, 40), (40, n))
+        )
+        product = tw.matmul(a, b, out_dtype="fp32", kernel="gemv", backend="emulator")
+        assert np.array_equal(product, a.astype(np.float32) @ b.astype(np.float32)), n

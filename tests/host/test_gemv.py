@@ -147,7 +147,8 @@ def test_few_columns_are_the_rows_of_the_transposed_product():
 
 
 @pytest.mark.parametrize(
-    ("n", "loads"), [(64, (16, False)), (60, (8, False)), (62, (16, True)), (9, (16, True)), (7, (2, False))]
+    ("n", "loads"),
+    [(64, (16, False)), (60, (8, False)), (62, (16, True)), (9, (16, True)), (7, (2, False)), (6, (2, False))],
 )
 def test_a_load_along_n_lies_inside_a_row_or_is_one_of_two_that_eight_elements_straddle(n, loads):
     features = GEMV.features(product(1, n, 64, "nn")._replace(b=Matrix(bf16, 64, 1)))

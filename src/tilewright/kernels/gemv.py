@@ -63,11 +63,11 @@ _MOST_WORDS = _MOST_SUMS = 96
 class GemvConstants(Constants):
     """The Constants of `gemv`.
 
-    a_bytes, b_bytes: the width of a load. a_straddles, b_straddles: whether 16 bytes lie in two aligned loads.
-    b_k_major: whether neighbors of B in memory are neighbors along k. workers: the warps that take the steps of a tile.
-    rows_apart: a lane loads every so many-th row of A. reads_ahead: whether it loads them with the weights, and not
-    when these have arrived. block_n: the columns that the narrowest tile has. accumulators, load_words: registers of a
-    thread with sums and with weights.
+    a_bytes, b_bytes: the width of a load, 16, 8 or that of an element. a_straddles, b_straddles: whether 16 bytes lie
+    in two aligned loads. b_k_major: whether neighbors of B in memory are neighbors along k. workers: the warps that
+    take the steps of a tile. rows_apart: a lane loads every so many-th row of A. reads_ahead: whether it loads them
+    with the weights, and not when these have arrived. block_n: the columns that the narrowest tile has. accumulators,
+    load_words: registers of a thread with sums and with weights.
     """
 
     Input: DType
@@ -335,8 +335,13 @@ def _wide(dtype: DType) -> int:
 
 
 def _load(nbytes: int, stride: int, length: int, dtype: DType) -> tuple[int, bool]:
-    """The width of a load, and whether 16 bytes straddle two, of rows in which so many bytes are aligned."""
-    return (16, True) if stride == 1 and nbytes < 8 and length >= _wide(dtype) else (nbytes, False)
+    """The width of a load, and whether 16 bytes straddle two, of rows in which so many bytes are aligned.
+
+    Below 8 bytes, elements are loaded one by one.
+    """
+    if nbytes >= 8:
+        return nbytes, False
+    return (16, True) if stride == 1 and length >= _wide(dtype) else (dtype.nbytes, False)
 
 
 def _words(straddles: bool) -> int:
