@@ -186,6 +186,13 @@ def test_plans_write_the_outputs_of_each_call():
             plan(A, acc.reshape(-1)[: 16 * 40].reshape(16, 40), outputs={"acc": acc})
 
 
+def test_the_largest_magnitude_has_one_number_in_a_range_that_is_planned_with_one_row():
+    amax = np.zeros((1, 1), np.float32)
+    plan = tw.plan(A[:1], B, outputs={"amax": amax}, m=range(1, 4), backend="emulator")
+    plan(A[:3], B, outputs={"amax": amax})
+    assert amax == np.abs(A[:3] @ B).max()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
