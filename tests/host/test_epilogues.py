@@ -331,10 +331,18 @@ def test_the_cuda_of_an_expression():
         (
             {"epilogue": "acc * 2 + gelu(x)", "operands": {"x": ROW[:39]}},
             "operands['x'] has shape (39,), which does not broadcast to the result's shape (24, 40): every dimension "
-            "must be 1 or match, counted from the last\n  (acc * 2) + gelu(x)\n                   ^",
+            "must be 1 or match, counted from the last\n  acc * 2 + gelu(x)\n                 ^",
+        ),
+        (
+            {"epilogue": "acc*2 + gelu( x)", "operands": {"x": ROW[:39]}},
+            "counted from the last\n  acc*2 + gelu( x)\n                ^",
         ),
         ({"epilogue": "acc + x", "operands": {"x": np.ones((2, 24, 40), np.float32)}}, "does not broadcast"),
-        ({"epilogue": "acc + x", "operands": {"x": FULL}, "out": FULL}, "out shares memory with operands['x']"),
+        (
+            {"epilogue": "x+(acc)", "operands": {"x": FULL}, "out": FULL},
+            "out shares memory with operands['x']: the kernel would read what it has overwritten; pass another out\n"
+            "  x+(acc)\n  ^",
+        ),
         ({"epilogue": "acc", "kernel": "register_tiles"}, "and epilogue is an expression"),
     ],
 )  # fmt: skip
@@ -349,7 +357,10 @@ def test_what_is_wrong_is_said(options, message):
         ({"epilogue": 3}, "epilogue=3 is no text"),
         ({"epilogue": ["acc"]}, "epilogue=['acc'] is no text"),
         ({"epilogue": "acc + x", "operands": [ROW]}, "operands is a list: pass a mapping"),
-        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x'] is the number 2.0: write it into the"),
+        (
+            {"epilogue": "acc+x", "operands": {"x": 2.0}},
+            "operands['x'] is the number 2.0: write it into the expression, or pass an array\n  acc+x\n      ^",
+        ),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
         ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),
