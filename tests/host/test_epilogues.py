@@ -186,6 +186,13 @@ def test_plans_write_the_outputs_of_each_call():
             plan(A, acc.reshape(-1)[: 16 * 40].reshape(16, 40), outputs={"acc": acc})
 
 
+def test_the_largest_magnitude_has_one_number_in_a_range_that_is_planned_with_one_row():
+    amax = np.zeros((1, 1), np.float32)
+    plan = tw.plan(A[:1], B, outputs={"amax": amax}, m=range(1, 4), backend="emulator")
+    plan(A[:3], B, outputs={"amax": amax})
+    assert amax == np.abs(A[:3] @ B).max()
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -324,10 +331,18 @@ def test_the_cuda_of_an_expression():
         (
             {"epilogue": "acc * 2 + gelu(x)", "operands": {"x": ROW[:39]}},
             "operands['x'] has shape (39,), which does not broadcast to the result's shape (24, 40): every dimension "
-            "must be 1 or match, counted from the last\n  (acc * 2) + gelu(x)\n                   ^",
+            "must be 1 or match, counted from the last\n  acc * 2 + gelu(x)\n                 ^",
+        ),
+        (
+            {"epilogue": "acc*2 + gelu( x)", "operands": {"x": ROW[:39]}},
+            "counted from the last\n  acc*2 + gelu( x)\n                ^",
         ),
         ({"epilogue": "acc + x", "operands": {"x": np.ones((2, 24, 40), np.float32)}}, "does not broadcast"),
-        ({"epilogue": "acc + x", "operands": {"x": FULL}, "out": FULL}, "out shares memory with operands['x']"),
+        (
+            {"epilogue": "x+(acc)", "operands": {"x": FULL}, "out": FULL},
+            "out shares memory with operands['x']: the kernel would read what it has overwritten; pass another out\n"
+            "  x+(acc)\n  ^",
+        ),
         ({"epilogue": "acc", "kernel": "register_tiles"}, "and epilogue is an expression"),
     ],
 )  # fmt: skip
@@ -342,7 +357,10 @@ def test_what_is_wrong_is_said(options, message):
         ({"epilogue": 3}, "epilogue=3 is no text"),
         ({"epilogue": ["acc"]}, "epilogue=['acc'] is no text"),
         ({"epilogue": "acc + x", "operands": [ROW]}, "operands is a list: pass a mapping"),
-        ({"epilogue": "acc + x", "operands": {"x": 2.0}}, "operands['x'] is the number 2.0: write it into the"),
+        (
+            {"epilogue": "acc+x", "operands": {"x": 2.0}},
+            "operands['x'] is the number 2.0: write it into the expression, or pass an array\n  acc+x\n      ^",
+        ),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
         ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),

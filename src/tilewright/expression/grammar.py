@@ -23,6 +23,7 @@ from tilewright.expression.tree import (
     Node,
     Number,
     Operation,
+    Typed,
     nodes,
     sums_of,
 )
@@ -75,7 +76,8 @@ def parse(text: str, names: Collection[str], gate: str | None = None) -> Express
             f"operands has {', '.join(map(repr, unused))}, which epilogue={_clipped(text)!r} does not read: leave out "
             f"what is not read"
         )
-    return Expression(root, tuple(dict.fromkeys(name for name in used if name not in sums)), gate)
+    operands = tuple(dict.fromkeys(name for name in used if name not in sums))
+    return Expression(root, operands, gate, typed=Typed(text))
 
 
 def check_name(name: object, sums: Collection[str]) -> None:

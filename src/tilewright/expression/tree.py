@@ -96,12 +96,27 @@ class Operation(NamedTuple):
 Node: TypeAlias = Number | Name | Operation
 
 
+class Typed(str):
+    """The text of an expression as its user typed it. All are equal, since texts that mean the same share plans."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Typed)
+
+    def __ne__(self, other: object) -> bool:
+        return not isinstance(other, Typed)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 class Expression(NamedTuple):
     """A checked expression. Texts that differ in spaces and parentheses alone give equal ones.
 
     operands: the names that it reads besides the sums, in the order of the text, behind those of HIDDEN
     that there are. gate: one of GATES, or None. outputs: of OUTPUTS, in that order. recipe: what of a and b each scale
-    is for, or None if sums are not scaled.
+    is for, or None if sums are not scaled. typed: the text, for errors.
     """
 
     root: Node
@@ -109,6 +124,7 @@ class Expression(NamedTuple):
     gate: str | None = None
     outputs: tuple[str, ...] = ()
     recipe: str | None = None
+    typed: Typed = Typed()
 
     def __str__(self) -> str:
         return spelled(self.root)

@@ -58,7 +58,7 @@ def expression_of(
         if isinstance(operands[name], int | float):
             raise ArgumentTypeError(
                 f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array"
-                f"\n{place_of(str(expression), name)}"
+                f"\n{place_of(epilogue, name)}"
             )
     read = (operands[name] for name in expression.operands)
     expression = expression._replace(operands=(*scaling.given, *expression.operands), recipe=scaling.recipe)

@@ -6,10 +6,11 @@ from typing import Any, NoReturn
 from tilewright.arrays import adopt
 from tilewright.arrays.torch import TORCH
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.expression.tree import OUT_SCALE
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Matrix, Problem, output_key
 
 MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
@@ -161,10 +162,10 @@ def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, mul
     """The Problem for each number of rows, of operands like these, with what `like` has of an epilogue besides them."""
     epilogue = like.epilogue
     m = operands["a"].shape[0]
-    of_columns = ("b", "scale_b", *(("scale_a",) if like.recipe == "tensor" else ()))
+    rowless = {"b", "scale_b", OUT_SCALE, output_key("amax"), *(("scale_a",) if like.recipe == "tensor" else ())}
     for number in rows:
         imagined = {
-            name: _moved(operand, index) if name in of_columns else _resized(operand, m, number, index)
+            name: _moved(operand, index) if name in rowless else _resized(operand, m, number, index)
             for index, (name, operand) in enumerate(operands.items(), 1)
         }
         bound = bind(imagined, activation=epilogue.activation, expression=epilogue.expression, multiplies=multiplies)
