@@ -247,6 +247,26 @@ def test_reason_names_the_kernel_and_why_those_before_it_do_not_take_the_problem
     assert choose(problem(text), gpu).reason == reason
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k", "said"),
+    [
+        (1, 4096, 8, "a GEMV, since m or n is 1"),
+        (4096, 1, 8, "a GEMV, since m or n is 1"),
+        (2, 4096, 9, "a thin kernel, since min(m, n) < 64"),
+        (4096, 63, 9999, "a thin kernel, since min(m, n) < 64"),
+        (64, 4096, 257, "stream-K, since k > 4 min(m, n)"),
+        (64, 4096, 256, "a tiled GEMM, since min(m, n) >= 64 and k <= 4 min(m, n)"),
+    ],
+)
+def test_plans_say_what_a_published_tree_says_of_the_product(m, n, k, said):
+    matrices = (Matrix(dtypes.bf16, columns, 1) for columns in (k, n, n))
+    posed = Problem(m, n, k, *matrices)
+    chosen = choose(posed, H200)
+    assert chosen.reason_for(posed) == f"{chosen.reason}; a published decision tree says {said}"
+    forced = choose(posed, H200, kernel="mma")
+    assert forced.reason_for(posed) == forced.reason
+
+
 def test_reason_of_what_was_asked_for():
     asked = problem("64x64x64 nt bf16")
     forced = choose(asked, H200, kernel="mma")
