@@ -38,6 +38,8 @@ RECORDS = {
     "sweep_thin_h200": "the same, of few rows",
     "sweep_h100": "the same, all layouts",
     "sweep_thin_h100": "the same, of few rows",
+    "sweep_second_h100": "the same, all layouts, later",
+    "sweep_thin_second_h100": "the same, of few rows, later",
 }
 FEW_ROWS = "gemv_h200"
 

@@ -33,7 +33,7 @@ from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction
 
 RECORDS = (
     "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200", "sweep_halves_h200",
-    "sweep_thin_h200", "sweep_h100", "sweep_thin_h100",
+    "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100", "sweep_thin_second_h100",
 )  # fmt: skip
 
 COUNT, DEPTH, RATE = 400, 6, 0.12

@@ -140,13 +140,12 @@ CHOICES = (
             overlap=False,
             wait_depth=1,
             tile_k=128,
-            swap_ab=True,
         ),
     ),
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
@@ -162,12 +161,16 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
+        ),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
+        ),
     ),
     (
         "1024x1020x1024 nt bf16",
@@ -218,14 +221,13 @@ def test_every_candidate_obeys_the_rules_and_none_comes_twice(text, gpu, config)
 
 
 WGMMA, MMA, SIMT, COPY = (KERNELS[name].summary for name in ("wgmma", "mma", "simt", "copy"))
-SWAPPED = "computes out.T = b.T @ a.T, which its tiles fit better"
 NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32, b is fp32"
 
 
 @pytest.mark.parametrize(
     ("text", "gpu", "reason"),
     [
-        ("64x64x64 nt bf16", H200, f"wgmma: {WGMMA}; {SWAPPED}"),
+        ("64x64x64 nt bf16", H200, f"wgmma: {WGMMA}"),
         (
             "64x64x16 nt bf16 by 8",
             H200,
@@ -240,7 +242,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; {SWAPPED}; each call copies a and b first, in about 3 us, since a is aligned to 8 "
+            f"wgmma: {WGMMA}; each call copies a and b first, in about 3 us, since a is aligned to 8 "
             f"bytes and TMA needs 16; b is aligned to 8 bytes and TMA needs 16",
         ),
         (
@@ -252,6 +254,26 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
 )
 def test_reason_names_the_kernel_and_why_those_before_it_do_not_take_the_problem(text, gpu, reason):
     assert choose(problem(text), gpu).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "said"),
+    [
+        (1, 4096, 8, "a GEMV, since m or n is 1"),
+        (4096, 1, 8, "a GEMV, since m or n is 1"),
+        (2, 4096, 9, "a thin kernel, since min(m, n) < 64"),
+        (4096, 63, 9999, "a thin kernel, since min(m, n) < 64"),
+        (64, 4096, 257, "stream-K, since k > 4 min(m, n)"),
+        (64, 4096, 256, "a tiled GEMM, since min(m, n) >= 64 and k <= 4 min(m, n)"),
+    ],
+)
+def test_plans_say_what_a_published_tree_says_of_the_product(m, n, k, said):
+    matrices = (Matrix(dtypes.bf16, columns, 1) for columns in (k, n, n))
+    posed = Problem(m, n, k, *matrices)
+    chosen = choose(posed, H200)
+    assert chosen.reason_for(posed) == f"{chosen.reason}; a published decision tree says {said}"
+    forced = choose(posed, H200, kernel="mma")
+    assert forced.reason_for(posed) == forced.reason
 
 
 def test_reason_of_what_was_asked_for():

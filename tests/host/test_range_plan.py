@@ -21,6 +21,7 @@ from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
 from tilewright.planner import ahead, call_arguments, family, planning, slots, tuned
+from tilewright.planner.tuning import ensure
 
 
 def f16(*shape):
@@ -309,7 +310,7 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
 
 
 def test_the_reasons_are_those_of_the_choices(backend):
-    plan = tw.plan(f16(7, 64), f16(64, 32), m=range(1, 9), backend=backend)
+    plan = tw.plan(f16(7, 64), f16(64, 32), m=range(2, 9), backend=backend)
     assert plan.reason == tw.plan(f16(7, 64), f16(64, 32), backend=backend).reason
     assert plan.reason in repr(plan)
     plan = tw.plan(f16(7, 64), f16(64, 4096), m=range(1, 400, 3), backend=backend)
@@ -350,6 +351,17 @@ def test_no_range_is_compiled_or_loaded_while_a_stream_is_captured(backend):
     tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
     backend.captured_streams = (0,)
     tw.plan(f16(9, 512), f16(512, 512), m=range(1, 65), backend=backend)  # all is there
+
+
+def test_tuning_is_refused_while_a_stream_is_captured_and_changes_nothing(backend, monkeypatch, tmp_path):
+    kept = tuned.Store("H200-132", [tmp_path])
+    monkeypatch.setattr(ensure, "store", lambda gpu: kept)
+    monkeypatch.setattr(backend, "name", "gpu")
+    backend.captured_streams = (0,)
+    with pytest.raises(RuntimeError, match=r"tune=True while the current stream is being captured.*before the capture"):
+        tw.plan(f16(8, 8), f16(8, 8), tune=True, backend=backend)
+    assert not backend.compiled
+    assert not list(tmp_path.iterdir())
 
 
 def test_tuning_is_refused_where_nothing_can_be_measured(backend):

@@ -1,8 +1,10 @@
 """The tuner, on stands without a GPU: what it measures, what it believes, and what it keeps."""
 
 import ctypes
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import inf
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,11 +21,11 @@ from tilewright.jit.cache import build
 from tilewright.jit.compile import nvrtc_version
 from tilewright.kernels.kernel import values_of
 from tilewright.kernels.registry import KERNELS
-from tilewright.measure.protocol import Sample
+from tilewright.measure.protocol import Sample, Work
 from tilewright.planner.tuned_table import Key
 from tilewright.planner.tuning import Settings, tune
 from tilewright.planner.tuning.candidates import ranked, untuned, variants
-from tilewright.planner.tuning.stand import Stand
+from tilewright.planner.tuning.stand import GpuStand, Stand
 from tilewright.problem import Epilogue, Matrix, Problem
 
 
@@ -287,3 +289,22 @@ def test_a_stand_notices_a_kernel_of_another_product():
     with Stand(problem, backend) as stand:
         fault = stand.fault(wrong, build(wrong.source, backend.arch))
     assert "of 144 sampled elements are wrong: out[" in fault
+
+
+@pytest.mark.parametrize(("ms", "launches"), [(13.0, [2]), (0.3, [2, 4]), (0.01, [2, 80])])
+def test_long_work_is_its_own_graph_and_short_work_is_repeated_in_one(monkeypatch, ms, launches):
+    made, open_graphs = [], []
+
+    @contextmanager
+    def graph_work(launch, count):
+        made.append(count)
+        open_graphs.append(count)
+        yield Work(lambda times: times * count * ms * 1e-3, count)
+        open_graphs.remove(count)
+
+    monkeypatch.setattr("tilewright.planner.tuning.stand.graph_work", graph_work)
+    with ExitStack() as until:
+        work = GpuStand.replays(SimpleNamespace(sets=2), lambda number, stream: None, until)
+        assert made == launches
+        assert open_graphs == [work.launches] == launches[-1:]
+    assert open_graphs == []

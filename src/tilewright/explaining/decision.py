@@ -7,13 +7,9 @@ from tilewright.dtypes import fp32
 from tilewright.explaining.screen import us
 from tilewright.hardware import Hardware
 from tilewright.model.ranking import correction
-from tilewright.planner.choose import Choice
+from tilewright.planner.choose import Choice, published
 from tilewright.planner.choose import asked as asked_kernels
 from tilewright.problem import Problem
-
-THIN, DEEP = 64, 4
-"""The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
-stream-K if k is more than so many times the smaller extent."""
 
 EVERY = 10_000
 """More Configs than any kernel offers."""
@@ -72,15 +68,4 @@ def _config(choice: Choice, hardware: Hardware) -> str:
 
 
 def _tree(problem: Problem) -> str:
-    """What the published tree says."""
-    m, n, k = problem.m, problem.n, problem.k
-    least = min(m, n)
-    if least == 1:
-        said = "a GEMV, since m or n is 1"
-    elif least < THIN:
-        said = f"a thin kernel, since min(m, n) = {least} < {THIN}"
-    elif k > DEEP * least:
-        said = f"stream-K, since k = {k} > {DEEP} min(m, n) = {DEEP * least}"
-    else:
-        said = f"a tiled GEMM, since min(m, n) >= {THIN} and k <= {DEEP} min(m, n)"
-    return f"a published decision tree says {said}; docs/choosing.md compares it with measurements"
+    return f"{published(problem)}; docs/choosing.md compares it with measurements"

@@ -120,10 +120,10 @@ class Tiles(NamedTuple):
 class Prepared(NamedTuple):
     """What of the times of Tiles does not depend on the product; "along" m and n as the product stands.
 
-    along: the extents along m and along n that a cluster makes in a round. padded: what is brought of A and of B over
-    what tiles take. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and if m > n. step: the fourth powers of a
-    step's parts but for L2's. finest: the largest k that is split too finely. fixed: us of the launch and of what
-    follows the last steps. wave: us of what follows those of an earlier wave.
+    along: the extents along m and along n that a cluster makes in a round. padded: what is brought for a tile over what
+    it takes. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
+    if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely.
+    fixed: us of the launch and of what follows the last steps. wave: us of what follows those of an earlier wave.
     """
 
     tiles: Tiles

@@ -16,6 +16,10 @@ from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
+THIN, DEEP = 64, 4
+"""The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
+stream-K if k is more than so many times the smaller extent."""
+
 
 class Choice(NamedTuple):
     """A kernel with its Config, and the problem as it solves it, maybe with copies.
@@ -47,6 +51,10 @@ class Choice(NamedTuple):
             said = [f"{kernel.name}: {kernel.summary}", kernel.remark(self.config)]
         return "; ".join(filter(None, (*said, self.origin, self.copying, *self.refusals)))
 
+    def reason_for(self, problem: Problem) -> str:
+        """The reason, and unless a kernel was asked for, what a published decision tree says of the product."""
+        return self.reason if self.asked else f"{self.reason}; {published(problem)}"
+
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last, though sums of columns are added behind it."""
         problem = self.copied.problem
@@ -71,6 +79,20 @@ class Choice(NamedTuple):
             return self
         copied = self.copied.resized(problem)
         return copied and self._replace(copied=copied, copying=copied.remark(hardware))
+
+
+def published(problem: Problem) -> str:
+    """What the published decision tree says of a product, with its threshold."""
+    least = min(problem.m, problem.n)
+    if least == 1:
+        said = "a GEMV, since m or n is 1"
+    elif least < THIN:
+        said = f"a thin kernel, since min(m, n) < {THIN}"
+    elif problem.k > DEEP * least:
+        said = f"stream-K, since k > {DEEP} min(m, n)"
+    else:
+        said = f"a tiled GEMM, since min(m, n) >= {THIN} and k <= {DEEP} min(m, n)"
+    return f"a published decision tree says {said}"
 
 
 def standing_for(rows: int) -> int:

@@ -94,7 +94,9 @@ class Plan:
     @property
     def reason(self) -> str:
         """Why the kernel was chosen, in a sentence."""
-        return self._prepared.choice.reason if self._prepared else "out has no elements, so nothing runs"
+        if not self._prepared:
+            return "out has no elements, so nothing runs"
+        return self._prepared.choice.reason_for(self.problem)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
