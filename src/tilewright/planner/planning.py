@@ -124,7 +124,7 @@ def range_plan_of(
             families.add(member, of_call, made)
         return made
 
-    reasons = {number: choice.reason for number, choice in choices.items()}
+    reasons = {number: choice.reasons for number, choice in choices.items()}
     return RangePlan(rows, len(launches), reasons, make)
 
 
