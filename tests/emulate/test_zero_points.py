@@ -12,7 +12,7 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 
 CHECKED = EmulatedBackend(H200._replace(sm_count=8), checks=True)
 DIRECT = WgmmaConfig(64, 64, 3, tile_k=128, epilogue="direct", overlap=False)
-SUMMED = "each call sums the columns of b first, in about 2 us, since zero_a is multiplied by the sums"
+SUMMED = "each call sums the columns of b first, since zero_a is multiplied by the sums; summing takes about 2 us"
 
 
 def codes(random, *shape):
@@ -112,7 +112,7 @@ def test_copies_come_before_the_sums(random):
     a, b = codes(random, 64, 128), codes(random, 128, 64)
     zeros = random.integers(-128, 128, (64, 1)).astype(np.int32)
     plan = tw.plan(a, b, recipe="tensor", **SCALES, zero_a=zeros, out_dtype="bf16", kernel="wgmma", backend=CHECKED)
-    assert "each call copies b (transposed) first, in about 2 us, since b is not contiguous along k" in plan.reason
+    assert "each call copies b (transposed) first, since b is not contiguous along k" in plan.reason
     assert plan.reason.endswith(SUMMED)
     found = plan(a, b, **SCALES, zero_a=zeros)
     np.testing.assert_array_equal(found, shifted(a, b, zeros).astype(np.float32).astype(ml_dtypes.bfloat16))

@@ -75,6 +75,18 @@ def test_all_kernels_and_configs_give_the_same_bits():
         assert len(found) == len(of_outs) <= (1 if kind == "fp16" else len(configs))
 
 
+def test_batches_that_are_rows_of_one_matrix_are_summed_as_it():
+    a, b = (RNG.normal(size=shape).astype(np.float32) for shape in ((3, 8, 40), (40, 24)))
+    whole, gaps = a.reshape(24, 40), np.zeros((3, 9, 40), np.float32)
+    gaps[:, :8] = a
+    batches, expected = summed(a, b)[1], summed(whole, b)[1]
+    assert batches.tobytes() == expected.tobytes()
+    out, apart = summed(gaps[:, :8], b)
+    assert out.tobytes() == summed(a, b)[0].tobytes()
+    groups = [summed(part, b)[1] for part in a]  # of 16 rows, of which each batch has one
+    assert apart.tobytes() == (groups[0] + groups[1] + groups[2]).tobytes()
+
+
 def test_they_are_added_before_results_are_rounded():
     a, b = np.ones((600, 16), np.float16), np.full((16, 8), 0.25, np.float16)
     out, sums = summed(a, b, epilogue="acc + 0.00048828125")

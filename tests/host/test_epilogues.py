@@ -12,7 +12,7 @@ from support.commands import in_json
 from tilewright import api
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.grammar import parse
+from tilewright.expression.grammar import LONGEST, parse
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import ConfigError
 from tilewright.planner.plan_cache import PlanCache
@@ -390,6 +390,16 @@ def test_run_verifies_an_expression():
     assert record["verified"] is True
     assert record["epilogue"] == "where(acc > w, gelu(acc + x), acc / (1 + abs(z))) * y"
     assert 0 < record["relative_error"] <= record["error_bound"] < 0.02
+
+
+def test_run_takes_any_text_that_the_grammar_takes():
+    """It is longer with the spaces and parentheses of its spelling."""
+    name = "x" * 64
+    text = "acc" + f"+{name}" * 60
+    assert len(text) < LONGEST < len(str(parse(text, [name])))
+    options = ("--backend", "emulator", "--epilogue", text, "--operand", f"{name}=n")
+    assert in_json("run", 8, 8, 8, *options)["verified"] is True
+    assert in_json("explain", 8, 8, 8, *options[2:])["kernel"]
 
 
 @pytest.mark.parametrize(("options", "text"), [([], "x * y"), (["--activation", "silu"], "silu(x) * y")])

@@ -221,6 +221,8 @@ def test_every_candidate_obeys_the_rules_and_none_comes_twice(text, gpu, config)
 
 
 WGMMA, MMA, SIMT, COPY = (KERNELS[name].summary for name in ("wgmma", "mma", "simt", "copy"))
+ALIGNED_TO_8 = "is aligned to 8 bytes and TMA needs 16"
+MULTIPLE = "TMA needs a positive multiple of 16 bytes up to 1,099,511,627,775"
 NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32, b is fp32"
 
 
@@ -231,7 +233,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "64x64x16 nt bf16 by 8",
             H200,
-            f"mma: {MMA}; wgmma does not take it: a is aligned to 8 bytes and TMA needs 16",
+            f"mma: {MMA}; wgmma does not take it: a {ALIGNED_TO_8}, and it has row stride 20 (40 bytes) and {MULTIPLE}",
         ),
         (
             "64x64x64 nt bf16",
@@ -242,8 +244,9 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; each call copies a and b first, in about 3 us, since a is aligned to 8 "
-            f"bytes and TMA needs 16; b is aligned to 8 bytes and TMA needs 16",
+            f"wgmma: {WGMMA}; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
+            f"stride 516 (1032 bytes) and {MULTIPLE}; b {ALIGNED_TO_8}, and it has column stride 516 (1032 bytes) and "
+            f"{MULTIPLE}; copying takes about 3 us",
         ),
         (
             "64x64x64 nn fp32",
@@ -271,9 +274,9 @@ def test_plans_say_what_a_published_tree_says_of_the_product(m, n, k, said):
     matrices = (Matrix(dtypes.bf16, columns, 1) for columns in (k, n, n))
     posed = Problem(m, n, k, *matrices)
     chosen = choose(posed, H200)
-    assert chosen.reason_for(posed) == f"{chosen.reason}; a published decision tree says {said}"
+    assert chosen.reasons_for(posed) == (*chosen.reasons, f"a published decision tree says {said}")
     forced = choose(posed, H200, kernel="mma")
-    assert forced.reason_for(posed) == forced.reason
+    assert forced.reasons_for(posed) == forced.reasons
 
 
 def test_reason_of_what_was_asked_for():
@@ -339,9 +342,29 @@ def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numb
         f"wgmma does not take it: {reason}; the next kernel is slower"
         for reason in (
             "a has row stride 65 and column stride 3, and TMA needs one of them to be 1",
-            "a is aligned to 4 bytes and TMA needs 16",
+            f"a is aligned to 4 bytes and TMA needs 16, and it has row stride 18 (36 bytes) and {MULTIPLE}",
         )
     ]
+
+
+def test_all_faults_of_an_operand_are_said_at_once():
+    asked = problem("1000x1000x1024 nt bf16")
+    a = Matrix(dtypes.bf16, 1027, 1, (), 2)
+    assert choose(asked._replace(a=a), H200, quiet=True).reason.endswith(
+        f"since a is aligned to 2 bytes and TMA needs 16, and it has row stride 1027 (2054 bytes) and {MULTIPLE}; "
+        f"copying takes about 3 us"
+    )
+    batches = asked._replace(
+        batch=(2, 3),
+        a=Matrix(dtypes.bf16, 2, 1027, (9, 7), 8),
+        b=asked.b._replace(batch_strides=(0, 0)),
+        out=asked.out._replace(batch_strides=(3000000, 1000000)),
+    )
+    assert choose(batches, H200, quiet=True).reason.endswith(
+        f"since a {ALIGNED_TO_8}, and it has batch strides (9, 7) over (2, 3) and TMA walks "
+        "batches by one stride, and it has row stride 2 and column stride 1027, and TMA needs one of them to be 1; "
+        "copying takes about 8 us"
+    )
 
 
 def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
@@ -350,8 +373,7 @@ def test_notice_of_copies_comes_once_and_says_what_is_copied(caplog, unnoticed):
         a = Matrix(dtypes.bf16, k, 1)
         choose(problem("1000x1000x1024 nt bf16")._replace(k=k, a=a), H200)
     assert [record.getMessage() for record in caplog.records] == [
-        "each call copies a first, in about 3 us, since a has row stride 1001 (2002 bytes) and TMA needs a positive "
-        "multiple of 16 bytes up to 1,099,511,627,775"
+        f"each call copies a first, since a has row stride 1001 (2002 bytes) and {MULTIPLE}; copying takes about 3 us"
     ]
 
 

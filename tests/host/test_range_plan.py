@@ -315,11 +315,17 @@ def test_the_reasons_are_those_of_the_choices(backend):
     assert plan.reason in repr(plan)
     plan = tw.plan(f16(7, 64), f16(64, 4096), m=range(1, 400, 3), backend=backend)
     reasons = [tw.plan(f16(m, 64), f16(64, 4096), backend=backend).reason for m in plan.rows]
-    lines = dict(line.split(": ", 1)[::-1] for line in plan.reason.splitlines())
-    assert lines.keys() == set(reasons)
-    assert len(lines) > 1
-    for reason, said in lines.items():
-        rows = [m for m, other in zip(plan.rows, reasons, strict=True) if other == reason]
+    kernel, counts = "", {}
+    for line in plan.reason.splitlines():
+        if not line.startswith("  "):
+            kernel = line
+            continue
+        said, *own = line.strip().split(": ", 1)
+        counts[frozenset("; ".join([kernel, *own]).split("; "))] = said
+    assert counts.keys() == {frozenset(reason.split("; ")) for reason in reasons}
+    assert len(counts) > 1
+    for parts, said in counts.items():
+        rows = [m for m, other in zip(plan.rows, reasons, strict=True) if set(other.split("; ")) == parts]
         assert said == f"{len(rows)} of 133 numbers of rows, from {rows[0]} to {rows[-1]}"
     nothing = tw.plan(f16(7, 64), f16(64, 0), m=range(1, 9), backend=backend)
     assert nothing.reason == "out has no elements, so nothing runs"
@@ -328,8 +334,8 @@ def test_the_reasons_are_those_of_the_choices(backend):
 def test_the_reasons_of_copies_are_as_few_as_those_of_other_operands(backend):
     plan = tw.plan(f16(7, 1001), f16(1001, 1024), m=range(2, 400), backend=backend)
     lines = plan.reason.splitlines()
-    assert any("each call copies a first, in about " in line for line in lines)
     assert len(lines) < 20
+    assert plan.reason.count("each call copies a first, since a has row stride 1001") == 1
 
 
 def test_a_table_that_changes_changes_no_choice_of_the_range(backend, monkeypatch):

@@ -58,7 +58,7 @@ class WithEpilogue(Contender):
             problem = bind(operands, activation=None, expression=expression).problem
             chosen = choose(problem, inputs.hardware, measured=False)
             prepared = planned(
-                calls, chosen.kernel, chosen.config, chosen.reason, epilogue=str(expression), gate=expression.gate
+                calls, chosen.kernel, chosen.config, chosen.reason, epilogue=expression.text, gate=expression.gate
             )
         except (NotImplementedError, ValueError) as refusal:
             raise Absent(str(refusal)) from None

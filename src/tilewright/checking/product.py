@@ -164,7 +164,7 @@ class Product:
         of_sums = {"recipe": self.recipe, "fast_accumulation": self.fast_accumulation}
         if self.expression is None:
             return {"activation": self.activation, **of_sums}
-        return {"epilogue": str(self.expression), "gate": self.expression.gate, **of_sums}
+        return {"epilogue": self.expression.text, "gate": self.expression.gate, **of_sums}
 
     def added(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call besides a, b and out, among arrays such as `operands` and `outputs` give."""

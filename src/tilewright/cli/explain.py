@@ -92,7 +92,7 @@ def explain(
             stored((*batches, k, n), elements.b.name, transposed=layout.value[1] == "t"),
             bias=spec((n,), of_result) if bias and expression is None else None,
             activation=activation.value if activation and expression is None else None,
-            epilogue=None if expression is None else str(expression),
+            epilogue=None if expression is None else expression.text,
             operands={form.name: spec(form.shape(m, columns), of_result) for form in forms} or None,
             gate=None if expression is None else expression.gate,
             outputs={name: spec(shapes[name], of_result if name == "acc" else "fp32") for name in written} or None,

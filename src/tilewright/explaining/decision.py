@@ -39,8 +39,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
 
 
 def _taken(choice: Choice, hardware: Hardware) -> str:
-    remark = choice.copied.remark(hardware)
-    return f"{choice.kernel.name} takes it, {_ranked(choice, hardware)}" + (f"; {remark}" if remark else "")
+    return "; ".join([f"{choice.kernel.name} takes it, {_ranked(choice, hardware)}", *choice.copied.remarks(hardware)])
 
 
 def _ranked(choice: Choice, hardware: Hardware) -> str:

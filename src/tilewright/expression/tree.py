@@ -96,19 +96,22 @@ class Operation(NamedTuple):
 Node: TypeAlias = Number | Name | Operation
 
 
-class Typed(str):
+class Typed:
     """The text of an expression as its user typed it. All are equal, since texts that mean the same share plans."""
 
-    __slots__ = ()
+    __slots__ = ("text",)
+
+    def __init__(self, text: str = ""):
+        self.text = text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Typed)
 
-    def __ne__(self, other: object) -> bool:
-        return not isinstance(other, Typed)
-
     def __hash__(self) -> int:
         return 0
+
+    def __repr__(self) -> str:
+        return repr(self.text)
 
 
 class Expression(NamedTuple):
@@ -116,7 +119,7 @@ class Expression(NamedTuple):
 
     operands: the names that it reads besides the sums, in the order of the text, behind those of HIDDEN
     that there are. gate: one of GATES, or None. outputs: of OUTPUTS, in that order. recipe: what of a and b each scale
-    is for, or None if sums are not scaled. typed: the text, for errors.
+    is for, or None if sums are not scaled. typed: what `text` is made of.
     """
 
     root: Node
@@ -128,6 +131,11 @@ class Expression(NamedTuple):
 
     def __str__(self) -> str:
         return spelled(self.root)
+
+    @property
+    def text(self) -> str:
+        """The text that was typed, or the spelling of a tree that was made otherwise."""
+        return self.typed.text or str(self)
 
     @property
     def sums(self) -> tuple[str, ...]:

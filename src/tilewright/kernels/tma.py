@@ -62,44 +62,41 @@ def tensor(
 ) -> TmaTensor | Refusal:
     """`matrix` as a tensor whose inner dimension has the column or the row stride; or the Refusal of TMA.
 
-    Another layout of the operand would be taken, so these refusals are avoidable.
+    Another layout of the operand would be taken, so these refusals are avoidable; one names all faults.
 
     Strides of dimensions of extent 1 do not count. All batches lie one stride apart, or are the same memory. Extents
     that pass `refusal.oversized` are below 2**31, the limit of coordinates.
     """
+    faults = []
     if matrix.alignment < TMA_ALIGNMENT:
-        return Refusal(f"{operand} is aligned to {matrix.alignment} bytes and TMA needs {TMA_ALIGNMENT}", operand)
+        faults.append(f"is aligned to {matrix.alignment} bytes and TMA needs {TMA_ALIGNMENT}")
     row_stride, column_stride = matrix.row_stride, matrix.column_stride
     if inner == "column":
         extent, stride, outer, outer_steps, outer_stride = columns, column_stride, "row", rows, row_stride
     else:
         extent, stride, outer, outer_steps, outer_stride = rows, row_stride, "column", columns, column_stride
-    if extent > 1 and stride != 1:
-        return Refusal(
-            f"{operand} has row stride {row_stride} and column stride {column_stride}, and TMA needs one of "
-            "them to be 1",
-            operand,
-        )
     batch_stride = _uniform_stride(batch, matrix.batch_strides) if batch else 0
     if batch_stride is None:
-        return Refusal(
-            f"{operand} has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride",
-            operand,
+        faults.append(f"has batch strides {matrix.batch_strides} over {batch} and TMA walks batches by one stride")
+        batch_stride = 0
+    steps = [(outer, outer_steps, outer_stride), ("batch", prod(batch) if batch_stride else 1, batch_stride)]
+    if extent > 1 and stride != 1:
+        faults.append(
+            f"has row stride {row_stride} and column stride {column_stride}, and TMA needs one of them to be 1"
         )
-    nbytes = matrix.dtype.nbytes
-    batch_steps = prod(batch) if batch_stride else 1
+        steps.pop(0)  # to change these strides changes the outer one
     strides = []
-    for name, steps, stride in ((outer, outer_steps, outer_stride), ("batch", batch_steps, batch_stride)):
-        stride_bytes = stride * nbytes
-        if steps == 1:
-            stride_bytes = unused_stride(extent, matrix.dtype)
+    for name, count, stride in steps:
+        stride_bytes = unused_stride(extent, matrix.dtype) if count == 1 else stride * matrix.dtype.nbytes
         if stride_bytes % TMA_ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
-            return Refusal(
-                f"{operand} has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
-                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE:,}",
-                operand,
+            faults.append(
+                f"has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
+                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE:,}"
             )
         strides.append(stride_bytes)
+    if faults:
+        return Refusal(f"{operand} {', and it '.join(faults)}", operand)
+    batch_steps = steps[-1][1]
     return TmaTensor(operand, matrix.dtype, (extent, outer_steps, batch_steps), tuple(strides), inner)
 
 

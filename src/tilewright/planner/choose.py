@@ -24,15 +24,15 @@ stream-K if k is more than so many times the smaller extent."""
 class Choice(NamedTuple):
     """A kernel with its Config, and the problem as it solves it, maybe with copies.
 
-    origin: where the Config was measured, if it was. copying: what the copies cost. refusals: why the kernels before it
-    do not take the problem as it is. asked: the argument that the caller chose with, if any.
+    origin: where the Config was measured, if it was. copying: why there are copies, and what they cost. refusals: why
+    the kernels before it do not take the problem as it is. asked: the argument that the caller chose with, if any.
     """
 
     kernel: Kernel
     config: Any
     copied: Copied
     origin: str = ""
-    copying: str = ""
+    copying: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
     asked: str = ""
 
@@ -44,16 +44,21 @@ class Choice(NamedTuple):
     @property
     def reason(self) -> str:
         """The reason in one sentence."""
+        return "; ".join(self.reasons)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Its parts, of which the first names the kernel."""
         kernel = self.kernel
         if self.asked:
             said = [f"{kernel.name}: asked for by {self.asked}"]
         else:
             said = [f"{kernel.name}: {kernel.summary}", kernel.remark(self.config)]
-        return "; ".join(filter(None, (*said, self.origin, self.copying, *self.refusals)))
+        return tuple(filter(None, (*said, self.origin, *self.copying, *self.refusals)))
 
-    def reason_for(self, problem: Problem) -> str:
-        """The reason, and unless a kernel was asked for, what a published decision tree says of the product."""
-        return self.reason if self.asked else f"{self.reason}; {published(problem)}"
+    def reasons_for(self, problem: Problem) -> tuple[str, ...]:
+        """The parts, and unless a kernel was asked for, what a published decision tree says of the product."""
+        return self.reasons if self.asked else (*self.reasons, published(problem))
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last, though sums of columns are added behind it."""
@@ -78,7 +83,7 @@ class Choice(NamedTuple):
         if not self.copied.copies:
             return self
         copied = self.copied.resized(problem)
-        return copied and self._replace(copied=copied, copying=copied.remark(hardware))
+        return copied and self._replace(copied=copied, copying=copied.remarks(hardware))
 
 
 def published(problem: Problem) -> str:
@@ -174,7 +179,7 @@ class Offers(NamedTuple):
         """The best for the problem; the rest is as in `choose`."""
         found = self._measured(problem, hardware) if measured else None
         offer, config, origin = found or self._modeled(problem, hardware)
-        choice = Choice(offer.kernel, config, offer.copied, origin, offer.copied.remark(hardware), offer.refusals)
+        choice = Choice(offer.kernel, config, offer.copied, origin, offer.copied.remarks(hardware), offer.refusals)
         if not quiet:
             self._warn(choice)
         return choice
@@ -197,7 +202,7 @@ class Offers(NamedTuple):
     def _warn(self, choice: Choice) -> None:
         """Log what is slower than it need be: copies, or the last kernel in place of copies."""
         if choice.copied.repacking is not None:
-            _notice(choice.copying)
+            _notice("; ".join(choice.copying))
         elif choice.kernel is self.offers[-1].kernel:
             for kernel, copied, _ in self.offers:
                 if copied.repacking is not None:
@@ -265,4 +270,4 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
         config = kernel.best(copies.problem, hardware)
     else:
         kernel.check(config, copies.problem, hardware)
-    return Choice(kernel, config, copies, copying=copies.remark(hardware), asked=asked)
+    return Choice(kernel, config, copies, copying=copies.remarks(hardware), asked=asked)

@@ -92,16 +92,19 @@ class Copied(NamedTuple):
         """The same copies of a problem that differs in m; None as in `copying`."""
         return copying(problem, self.copies, self.reasons)
 
-    def remark(self, hardware: Hardware) -> str:
-        """What each call makes first and why, and what that costs; nothing if it makes nothing."""
-        times = [f"in about {step.seconds(hardware) * 1e6:.0f} us" for step in self.steps]
+    def remarks(self, hardware: Hardware) -> tuple[str, ...]:
+        """What each call makes first and why, and what that costs; none if it makes nothing."""
+        times = [f"takes about {step.seconds(hardware) * 1e6:.0f} us" for step in self.steps]
         said = []
         if self.repacking is not None:
             operands = " and ".join(map(self._named, self.offsets))
-            said.append(f"each call copies {operands} first, {times[0]}, since {'; '.join(self.reasons)}")
+            said += [f"each call copies {operands} first, since {'; '.join(self.reasons)}", f"copying {times[0]}"]
         if self.summing is not None:
-            said.append(f"each call sums the columns of b first, {times[-1]}, since zero_a is multiplied by the sums")
-        return "; ".join(said)
+            said += [
+                "each call sums the columns of b first, since zero_a is multiplied by the sums",
+                f"summing {times[-1]}",
+            ]
+        return tuple(said)
 
     def _named(self, name: str) -> str:
         """A copy's operand, and whether memory is transposed on the way."""

@@ -54,5 +54,5 @@ def use_of(name: str, expression: Expression | None) -> str:
 
         for operand in expression.named:
             if key_of(operand) == name:
-                return f"\n{place_of(expression.typed or str(expression), operand)}"
+                return f"\n{place_of(expression.text, operand)}"
     return ""

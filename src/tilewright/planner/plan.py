@@ -96,7 +96,7 @@ class Plan:
         """Why the kernel was chosen, in a sentence."""
         if not self._prepared:
             return "out has no elements, so nothing runs"
-        return self._prepared.choice.reason_for(self.problem)
+        return "; ".join(self._prepared.choice.reasons_for(self.problem))
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

@@ -90,12 +90,12 @@ def range_plan_of(
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
     choices: dict[int, Choice] = {}
-    reasons: dict[int, str] = {}
+    reasons: dict[int, tuple[str, ...]] = {}
     multiplies = request.alpha != 0
     for number, problem in zip(rows, problems_of(request.operands, rows, request.problem, multiplies), strict=True):
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
-            reasons[number] = choice.reason_for(problem)
+            reasons[number] = choice.reasons_for(problem)
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
     known = {source: in_memory(source, backend.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):

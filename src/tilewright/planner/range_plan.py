@@ -34,10 +34,10 @@ class RangePlan:
     `reason` says why the planner chose them, for which rows. If `rows` has 0, a call with no rows gives an empty out.
     """
 
-    def __init__(self, rows: range, kernels: int, reasons: Mapping[int, str], make: Callable[..., Plan]):
+    def __init__(self, rows: range, kernels: int, reasons: Mapping[int, tuple[str, ...]], make: Callable[..., Plan]):
         """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them.
 
-        reasons: those of the choices by numbers of rows, which may be empty.
+        reasons: `Choice.reasons` by numbers of rows, which may be empty.
         """
         self.rows, self.kernels = rows, kernels
         self.reason = _joined(reasons)
@@ -97,17 +97,23 @@ class RangePlan:
         return f"<RangePlan: m={self.rows}, {self.kernels} kernel{'s' * (self.kernels != 1)}; {self.reason}>"
 
 
-def _joined(reasons: Mapping[int, str]) -> str:
-    """Each reason once, with the numbers of rows that it holds for if there are several."""
-    rows_of: dict[str, list[int]] = {}
-    for rows, reason in reasons.items():
-        rows_of.setdefault(reason, []).append(rows)
+def _joined(reasons: Mapping[int, tuple[str, ...]]) -> str:
+    """Each kernel with what holds wherever it is chosen, and below it for how many numbers of rows what else does."""
+    rows_of: dict[tuple[str, ...], list[int]] = {}
+    for number, parts in reasons.items():
+        rows_of.setdefault(parts, []).append(number)
     if len(rows_of) < 2:
-        return next(iter(rows_of), "out has no elements, so nothing runs")
-    return "\n".join(
-        f"{len(rows):,} of {len(reasons):,} numbers of rows, from {rows[0]} to {rows[-1]}: {reason}"
-        for reason, rows in rows_of.items()
-    )
+        return "; ".join(next(iter(rows_of), ("out has no elements, so nothing runs",)))
+    lines = []
+    for kernel in dict.fromkeys(parts[0] for parts in rows_of):
+        of_kernel = {parts: rows for parts, rows in rows_of.items() if parts[0] == kernel}
+        shared = [part for part in next(iter(of_kernel)) if all(part in parts for parts in of_kernel)]
+        lines.append("; ".join(shared))
+        for parts, rows in of_kernel.items():
+            said = f"  {len(rows):,} of {len(reasons):,} numbers of rows, from {rows[0]} to {rows[-1]}"
+            own = "; ".join(part for part in parts if part not in shared)
+            lines.append(f"{said}: {own}" if own else said)
+    return "\n".join(lines)
 
 
 def refuse_others(problem: Problem, expected: Problem) -> None:

@@ -293,7 +293,7 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "fast_accumulation": product.fast_accumulation,
         "zero_a": product.zero_a,
         "layout": product.layout,
-        "epilogue": product.epilogue.get("epilogue"),
+        "epilogue": None if product.expression is None else str(product.expression),
         "gate": product.epilogue.get("gate"),
         "outputs": [] if product.expression is None else list(product.expression.outputs),
         "verified": comparison.verified,
