@@ -367,6 +367,11 @@ class Problem(NamedTuple):
             )
         return self._replace(epilogue=epilogue, **multiplied)  # type: ignore[arg-type]
 
+    def with_strides(self, name: str, row: int, column: int) -> "Problem":
+        """The same problem with other strides of rows and columns of the named operand."""
+        matrix = dict(self.operands())[name]
+        return self.with_operands({name: matrix._replace(row_stride=row, column_stride=column)})
+
     @property
     def transposed(self) -> "Problem":
         """The same product as out.T = b.T @ a.T: a column-major `out` becomes a row-major one."""

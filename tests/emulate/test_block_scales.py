@@ -127,6 +127,28 @@ def test_a_column_major_result_and_a_range_of_rows(random, recipe):
     np.testing.assert_array_equal(part, exact[:67])
 
 
+@pytest.mark.parametrize("is_k_major", [True, False])
+def test_a_range_of_rows_takes_scales_as_they_are_quantized(random, is_k_major):
+    """Their columns lie apart by the number of rows, and those of a part of the rows as those of all."""
+    weight, rows = random.standard_normal((N, K)).astype(np.float32), random.standard_normal((72, K)).astype(np.float32)
+    codes_b, scale_b = tw.quantize(weight, "fp8_e4m3", block="128x128", power_of_two=True, backend="emulator")
+    b = codes_b.T if is_k_major else np.ascontiguousarray(codes_b.T)
+
+    def quantized(count):
+        return tw.quantize(rows[:count], "fp8_e4m3", block="1x128", power_of_two=True, backend="emulator")
+
+    a, scale_a = quantized(72)
+    plan = tw.plan(
+        a, b, recipe=TILE, scale_a=scale_a, scale_b=scale_b.T, out_dtype="fp32", backend="emulator", m=range(1, 73)
+    )
+    for count in (72, 70, 66, 17, 5, 1):
+        own_a, own_scale = quantized(count)
+        for codes_a, scale in ((own_a, own_scale), (a[:count], scale_a[:count])):
+            out = plan(codes_a, b, scale_a=scale, scale_b=scale_b.T)
+            exact = product(codes_a, b, scale, scale_b.T, TILE)
+            np.testing.assert_allclose(out, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())
+
+
 @pytest.mark.parametrize("recipe", [TILE, COLUMN])
 def test_a_row_has_the_same_bits_whatever_is_around_it(random, recipe):
     a, b = random.standard_normal((M, K)).astype(E4M3), random.standard_normal((N, K)).astype(E4M3).T

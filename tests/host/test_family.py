@@ -1,7 +1,5 @@
 """Plans for another number of rows: made of an earlier one, they equal those that are made of nothing."""
 
-from contextlib import contextmanager
-from typing import Any
 from unittest import mock
 
 import ml_dtypes
@@ -11,70 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from support.doubles import RecordingBackend
+from support.families import Loaded, afresh, all_compiled, facts, outcome
 from tilewright import api
-from tilewright.errors import TilewrightError
 from tilewright.hardware import A100, H200
 from tilewright.kernels.kernel import values_of
 from tilewright.model.cost import found_of
 from tilewright.model.ranking import ranking
-from tilewright.planner import family, planning, tuned
+from tilewright.planner import family, tuned
 from tilewright.planner.choose import Offers
-from tilewright.planner.family import Families
-from tilewright.planner.plan_cache import PlanCache
 from tilewright.planner.tuned_table import Entry, Key
 
 MOST_ROWS = 600
 
 BEST = tuned.best
 """What tests else replace."""
-
-
-class Loaded(RecordingBackend):
-    """Has loaded every kernel."""
-
-    def has_loaded(self, compiled):
-        return True
-
-
-@contextmanager
-def all_compiled():
-    """Every kernel is in memory, and nothing of earlier calls is known."""
-    with (
-        mock.patch.object(planning, "in_memory", lambda unit, arch: (unit, arch)),
-        mock.patch.object(family, "in_memory", lambda unit, arch: (unit, arch)),
-        mock.patch.object(api, "_families", Families()),
-        mock.patch.object(api, "_plans", PlanCache()),
-    ):
-        yield
-
-
-def afresh(function):
-    """What a function returns, or the error that it raises, if no family is known."""
-    with mock.patch.object(api, "_families", Families()):
-        return outcome(function)
-
-
-def outcome(function):
-    try:
-        return function()
-    except (TilewrightError, ValueError) as error:
-        return type(error), str(error)
-
-
-def facts(plan, backend):
-    """All that a call of a Plan depends on, which was the last to be made."""
-    launches = [
-        (compiled, shape, arguments.tensor_maps, bytes(arguments.structure()))
-        for compiled, shape, arguments in backend.prepared
-    ]
-    backend.prepared.clear()
-    return {
-        "plan": (plan.problem, plan.kernel, plan.config, plan.reason, plan.alpha, plan.beta),
-        "launches": (plan.compiled, launches),
-        "call": (plan.slots, plan.pointers, plan._roles),
-        "form": {name: value for name, value in vars(plan.form).items() if not callable(value)},
-    }
 
 
 def padded(rows, columns, dtype, transposed, padding, offset):
@@ -146,46 +94,6 @@ def test_a_plan_of_a_family_equals_one_from_nothing(arguments, rows, last_first,
                 return facts(tw.plan(*arrays, **options, backend=backend), backend)
 
             assert outcome(plan) == afresh(plan)
-
-
-@pytest.mark.parametrize("rows", [(48, 40, 3, 7), (3, 40, 48), (7, 9, 3)])
-@pytest.mark.parametrize("recipe", ["row", "1x128_128x128", "1x128_1x128"])
-def test_scales_of_b_have_no_rows_of_the_result(recipe, rows):
-    a, b = np.zeros((48, 300), ml_dtypes.float8_e4m3fn), np.zeros((64, 300), ml_dtypes.float8_e4m3fn).T
-    of_a, of_b = (np.ones(shape, np.float32) for shape in {
-        "row": ((48, 1), (1, 64)), "1x128_128x128": ((48, 3), (3, 1)), "1x128_1x128": ((48, 3), (3, 64))
-    }[recipe])  # fmt: skip
-    backend = Loaded(H200, host_in_place=True)
-    with all_compiled():
-        for number in rows:
-
-            def plan(number=number):
-                options = {"scale_a": of_a[:number], "scale_b": of_b, "recipe": recipe}
-                return facts(tw.plan(a[:number], b, **options, backend=backend), backend)
-
-            assert outcome(plan) == afresh(plan)
-        known = api._families._known
-        assert len(known) == 1
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-@pytest.mark.parametrize("dtype", [np.int8, ml_dtypes.float8_e4m3fn], ids=lambda dtype: np.dtype(dtype).name)
-def test_numbers_that_all_rows_share_leave_a_family(dtype, shape):
-    a, b = np.zeros((48, 304), dtype), np.zeros((64, 304), dtype).T
-    one = np.ones(shape, np.float32)
-    added: dict[str, Any] = {"scale_out": one, "out_dtype": "fp8_e5m2"}
-    if dtype is np.int8:
-        added = {"zero_a": np.ones(shape, np.int32)}
-    backend = Loaded(H200, host_in_place=True)
-    with all_compiled():
-        for number in (48, 40, 3, 7):
-
-            def plan(number=number):
-                options = {"scale_a": one, "scale_b": one, **added}
-                return facts(tw.plan(a[:number], b, recipe="tensor", **options, backend=backend), backend)
-
-            assert outcome(plan) == afresh(plan)
-        assert len(api._families._known) == 1
 
 
 def f16(*shape):

@@ -92,6 +92,10 @@ _BARRIER_RELEASES = (
     "the barrier after it releases the initializations by itself: bar.arrive in a cluster of one, otherwise "
     "barrier.cluster.arrive, which is .release unless it says .relaxed (barrier.cluster)"
 )
+_PROMOTED = (
+    "where CUDA cores add the products of each k-block, its wgmmas were waited for before, and at a tile's end none is "
+    "under way (wgmma.wait_group)"
+)
 _BY_TURNS = ("wgmma_basic", "wgmma_larger_tile")
 _EVERYBODY_ARRIVES = ("wgmma_pipelined", "wgmma_two_consumers", "wgmma_persistent")
 _RUNGS_IN_CLUSTERS = ("wgmma_multicast", "wgmma_registers", "wgmma_async_store", "wgmma_stmatrix")
@@ -185,11 +189,34 @@ EQUIVALENTS = (
     Equivalent(
         "wgmma",
         "shift: ring of one stage more",
-        ("if (++slot == stages) {", "position.advance();"),
+        ("if (++slot == stages) {", "position.advance();", "consumer.template wait<0>(accumulators);"),
         "this copy of the line advances behind a tile's last k-block, and RingPosition::skip, which follows before the "
         "position is used, takes a slot beyond the ring for the first one of the next phase",
-        first_copy=3,
-        subjects=("wgmma ping-pong",),
+        subjects=("wgmma ping-pong", "wgmma 1x128_128x128, ping-pong"),
+    ),
+    Equivalent(
+        "wgmma",
+        "shift: ring of one stage more",
+        (
+            "if (++slot == stages) {",
+            "position.advance();",
+            "promotion.read();",
+            "promote_behind<0, false>(accumulators[0], products);",
+        ),
+        "this copy of the line never wraps: it is behind the last but one of a tile's k-blocks, of which there is an "
+        "even number here, so that its slot is the first or the third of four",
+        first_copy=4,
+        subjects=("wgmma 1x128_1x128, wait depth 1",),
+    ),
+    *(
+        Equivalent(
+            "wgmma",
+            kind,
+            ("wgmma_wait<pending>();", "consumer.template wait<0>(accumulators);"),
+            _PROMOTED,
+            subjects=("wgmma 1x128_128x128", "wgmma 1x128_128x128, ping-pong", "wgmma 1x128_1x128, wait depth 1"),
+        )
+        for kind in ("drop wgmma.wait_group", "shift: wait for one group less")
     ),
     *(
         Equivalent(kernel, "drop fence.mbarrier_init", ("fence_mbarrier_init();",), _BARRIER_RELEASES)

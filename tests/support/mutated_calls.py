@@ -4,7 +4,9 @@ from functools import cache
 
 import numpy as np
 
+from support.cases import over_blocks
 from tilewright import dtypes
+from tilewright.rounding import ceil_div
 
 
 @cache
@@ -31,10 +33,23 @@ def _read(subject, shape):
     return {name: numbers.integers(-4, 5, size).astype(np.float32) for name, size in used.items()}
 
 
+@cache
+def _scales(subject, shape):
+    """Uneven powers of two, with which sums stay exact; none without a recipe."""
+    if subject.recipe is None:
+        return {}
+    m, n, k = shape
+    numbers = np.random.default_rng(2)
+    columns = ceil_div(n, 128) if subject.recipe.endswith("128x128") else n
+    shapes = {"scale_a": (m, ceil_div(k, 128)), "scale_b": (ceil_div(k, 128), columns)}
+    return {name: (2.0 ** numbers.integers(-2, 3, extents)).astype(np.float32) for name, extents in shapes.items()}
+
+
 def arrays_of(subject, shape, written):
     """The arguments of a call beside a and b, which writes to the arrays `written`; without them only its sums."""
     sums = {"column_sums": written.get("column_sums", np.zeros(shape[1], np.float32))} if subject.sums else None
-    return {"operands": _read(subject, shape) or None, "outputs": sums, "out": written.get("out")}
+    read = {"operands": _read(subject, shape) or None, **_scales(subject, shape)}
+    return read | {"outputs": sums, "out": written.get("out")}
 
 
 def unwritten(values):
@@ -45,8 +60,10 @@ def unwritten(values):
 @cache
 def product_of(subject, shape):
     """What a call has to write, by name."""
-    a, b = (operand.astype(np.float64) for operand in operands_of(subject, shape))
-    acc = a @ b
+    factors = [operand.astype(np.float64) for operand in operands_of(subject, shape)]
+    for factor, scale in zip(factors, _scales(subject, shape).values(), strict=False):
+        factor *= over_blocks(scale, factor.shape)
+    acc = factors[0] @ factors[1]
     if subject.expression:
         values = {"acc": acc, "x": acc[:, ::2], "y": acc[:, 1::2], **_read(subject, shape)}
         acc = eval(subject.expression, {"relu": lambda x: np.maximum(x, 0)}, values)

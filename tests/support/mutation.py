@@ -57,7 +57,8 @@ class Subject:
     meet. A rung of the ladder gets both in its layout and in whole tiles; a production kernel gets them in `stored`.
 
     stored: which of A and B is stored transposed. expression: instead of acc, of small integers `bias` and `other`.
-    gate: that of the product. sums: whether columns are summed, too.
+    gate: that of the product. sums: whether columns are summed, too. recipe: that of scales, if they are of blocks:
+    where products are added behind the next ones, two at a time, the second product has six k-blocks then.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Subject:
     expression: str | None = None
     gate: str | None = None
     sums: bool = False
+    recipe: str | None = None
 
     @property
     def shapes(self):
@@ -80,7 +82,10 @@ class Subject:
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each; those of `gemv` need none
-        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + 8 + k % 8)
+        aligned = 16 if self.recipe else 8
+        if self.recipe and self.config.wait_depth:
+            others += 5
+        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + aligned + k % aligned)
 
     @property
     def rung(self):
@@ -102,6 +107,7 @@ class Subject:
             self.expression,
             self.gate,
             "sums of columns" if self.sums else None,
+            f"scales {self.recipe}" if self.recipe else None,
         )
         return ", ".join(filter(None, parts))
 
@@ -203,6 +209,11 @@ def _wgmma(name, tile_m, tile_n, stages, shape=(264, 136, 456), out_dtype=None, 
     return Subject(f"wgmma {name}", "wgmma", config, "bf16", shape, out_dtype, **ending)
 
 
+def _scaled(recipe, name, tile_m, tile_n, stages, shape, out_dtype, **options):
+    config = WgmmaConfig(tile_m, tile_n, stages, tile_k=128, **options)
+    return Subject(f"wgmma {recipe}{name}", "wgmma", config, "fp8_e4m3", shape, out_dtype, recipe=recipe)
+
+
 def _beside(name, kernel, config, *product, **options):
     posed = Subject(f"{name}'s product", *product, **options)
     return Beside(name, kernel, config, posed.dtype, posed.shape, posed.out_dtype, product=posed)
@@ -213,7 +224,8 @@ def _quantizing(block, shape):
 
 
 SHORT = MmaConfig(64, 64, 32, 3)
-BYTES = WgmmaConfig(64, 64, 2, tile_k=128, epilogue="direct", overlap=False)
+DIRECT = {"epilogue": "direct", "overlap": False}
+BYTES = WgmmaConfig(64, 64, 2, tile_k=128, **DIRECT)
 
 SUBJECTS = (
     Subject("simt", "simt", SimtConfig(64, 64, 16, 32, 32, 8, 4), "fp32", (70, 134, 60)),
@@ -255,6 +267,9 @@ SUBJECTS = (
     _wgmma("tma, overlap, expression", 128, 64, 3, ending=ADDED),
     _wgmma("tma, overlap, gate", 128, 128, 3, (264, 272, 456), ending=GATED),
     _wgmma("tma, overlap, sums of columns", 128, 64, 3, ending=SUMMED),
+    _scaled("1x128_128x128", "", 128, 96, 2, (520, 88, 304), "bf16"),
+    _scaled("1x128_128x128", ", ping-pong", 128, 32, 3, (136, 136, 816), "fp32", **DIRECT, ping_pong=True),
+    _scaled("1x128_1x128", ", wait depth 1", 128, 32, 5, (136, 136, 560), "fp32", **DIRECT, wait_depth=1),
     _beside("column_sums", "column_sums", ColumnSumsConfig(), "mma", SHORT, "fp16", (1100, 40, 16), sums=True),
     _beside("repack", "repack", RepackConfig(), "wgmma", WgmmaConfig(64, 64, 3), "bf16", (72, 72, 203)),
     _beside("repack, turned", "repack", RepackConfig(), "wgmma", BYTES, "int8", (131, 67, 259), "int32", stored="tn"),
@@ -273,6 +288,7 @@ SUBJECTS = (
 """Every kernel of the registry that synchronizes, in variants that do so differently.
 
 CTAs of a cluster do not end with the last slot of their ring: what waits for all slots goes round its end.
+With scales of blocks, tiles, k-blocks and stages are as many as make each copy of a line go round its ring.
 
 The code of wgmma_hilbert is that of wgmma_async_store.
 """
@@ -353,6 +369,7 @@ def _planned(subject, shape, backend, call=None):
         **(call or arrays_of(subject, shape, {})),
         epilogue=subject.expression,
         gate=subject.gate,
+        recipe=subject.recipe,
         out_dtype=subject.out_dtype,
         kernel=subject.kernel,
         config=subject.config,

@@ -79,9 +79,12 @@ class Choice(NamedTuple):
         return seconds + self.copied.seconds(hardware)
 
     def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
-        """The choice for a problem that differs in m, and about which `choose` decides alike; None as in `copying`."""
+        """The choice for a problem that differs in m, or in distances of scales that change along k.
+
+        `choose` decides alike about both. None as in `copying`.
+        """
         if not self.copied.copies:
-            return self
+            return self._replace(copied=Copied(problem))
         copied = self.copied.resized(problem)
         return copied and self._replace(copied=copied, copying=copied.remarks(hardware))
 

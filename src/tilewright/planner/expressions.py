@@ -10,7 +10,15 @@ from tilewright.expression.tree import GATES, OUTPUTS, Expression
 from tilewright.planner.binding import check_activation
 from tilewright.planner.scaling import NO_SCALING, Scaling
 
-_parsed = lru_cache(maxsize=1024)(parse)
+
+@lru_cache(maxsize=1024)
+def _made(
+    epilogue: str, names: tuple[str, ...], gate: str | None, outputs: tuple[str, ...], scales: tuple[str, ...],
+    recipe: str | None,
+) -> Expression:  # fmt: skip
+    """The expression of an epilogue's text, behind whose sums are these scales; raises what `parse` does."""
+    expression = parse(epilogue, names, gate)
+    return expression._replace(outputs=outputs, operands=(*scales, *expression.operands), recipe=recipe)
 
 
 def expression_of(
@@ -23,7 +31,8 @@ def expression_of(
     if operands or outputs is no mapping, and a ValueError for an unknown gate or output, if one of `absent` is given,
     or operands alone.
     """
-    scaling.check()
+    of_scaling = scaling.given
+    scaling.check(of_scaling)
     operands, outputs = _mapping("operands", operands, "'bias': bias"), _mapping("outputs", outputs, "'acc': sums")
     if unknown := [name for name in outputs if name not in OUTPUTS]:
         raise ArgumentValueError(f"outputs has {unknown[0]!r}, which is unknown: use {', '.join(OUTPUTS)}")
@@ -34,7 +43,7 @@ def expression_of(
             f"operands={list(operands)} are read by an expression, and there is none: pass epilogue="
         )
     scales = "recipe" if scaling.recipe is not None else "scale_out"
-    if epilogue is None and gate is None and not outputs and not scaling.given:
+    if epilogue is None and gate is None and not outputs and not of_scaling:
         return None, ()
     given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else scales
     if epilogue is None:
@@ -52,17 +61,18 @@ def expression_of(
                 f"arrays as operands"
             )
     names = tuple(operands)
-    expression = _parsed(epilogue, names, gate) if isinstance(epilogue, str) else parse(epilogue, names, gate)
-    expression = expression._replace(outputs=tuple(name for name in OUTPUTS if name in outputs))
-    for name in expression.operands:
+    if not isinstance(epilogue, str):
+        parse(epilogue, names, gate)  # which says what is wrong
+    written = tuple(name for name in OUTPUTS if name in outputs) if outputs else ()
+    expression = _made(epilogue, names, gate, written, tuple(of_scaling), scaling.recipe)
+    own = expression.operands[len(of_scaling) :]
+    for name in own:
         if isinstance(operands[name], int | float):
             raise ArgumentTypeError(
                 f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array"
                 f"\n{place_of(epilogue, name)}"
             )
-    read = (operands[name] for name in expression.operands)
-    expression = expression._replace(operands=(*scaling.given, *expression.operands), recipe=scaling.recipe)
-    return expression, (*scaling.given.values(), *read, *(outputs[name] for name in expression.outputs))
+    return expression, (*of_scaling.values(), *[operands[name] for name in own], *[outputs[name] for name in written])
 
 
 def _mapping(argument: str, value: Any, example: str) -> Mapping[str, Any]:

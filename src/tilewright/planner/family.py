@@ -1,18 +1,21 @@
 """Families of products that differ in their number of rows alone: from one's Plan, another's is quickly made.
 
 A server multiplies with another number of rows at every step. The form of a call's arrays names its family, and what
-was checked, bound and chosen for one member holds for the others.
+was checked, bound and chosen for one member holds for the others. Scales of blocks of a may lie apart as they like, and
+those that `quantize` makes do so by the number of rows: kernels read their distances with their addresses.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from tilewright.arrays import adopt
 from tilewright.backends.protocol import Executable
 from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.parameters import KernelArguments
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.planner import tuned
 from tilewright.planner.call_arguments import Arrays, stream_handle
@@ -22,7 +25,7 @@ from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, Slot
 from tilewright.planner.tuned_table import Table
-from tilewright.problem import Problem
+from tilewright.problem import Problem, cuts_k
 
 MOST = 256
 """The most families that are kept."""
@@ -35,11 +38,15 @@ _WITHOUT_ROWS = ("b", SCALES[1])
 
 
 class Member(NamedTuple):
-    """A call as one of a family: `family` names what it shares with the others, and `rows` is its own."""
+    """A call as one of a family: `family` names what it shares with the others, and `rows` is its own.
+
+    apart: the position of its scales of blocks of a, whose strides are its own, too.
+    """
 
     family: Hashable
     rows: int
     call: Arrays
+    apart: int | None = None
 
     @classmethod
     def of(cls, call: Arrays, options: Hashable = None) -> "Member | None":
@@ -48,7 +55,7 @@ class Member(NamedTuple):
         a is 2-D with two rows or more; out and others have as many, or those have one row for all, or are numbers.
         options: what else a Plan depends on.
         """
-        rows, pointers, forms = 0, call.pointers, [options]
+        rows, apart, pointers, forms = 0, None, call.pointers, [options]
         for position, signature in enumerate(call.signatures):
             if signature is None:
                 forms.append(None)
@@ -62,12 +69,14 @@ class Member(NamedTuple):
             if call.names[position] not in _WITHOUT_ROWS:
                 if len(shape) == 2 and shape[0] == rows:
                     extents = (None, shape[1])
+                    if call.names[position] == SCALES[0] and shape[1] > 1:
+                        apart, strides = position, ()
                 elif position == OUT or not (len(shape) < 2 or (len(shape) == 2 and shape[0] == 1)):
                     return None
             pointer = pointers[position]
             alignment = pointer & -pointer & 15
             forms.append((type(call.arrays[position]), dtype, extents, strides, device, writable, alignment))
-        return cls(tuple(forms), rows, call)
+        return cls(tuple(forms), rows, call, apart)
 
 
 class _Known:
@@ -153,13 +162,15 @@ class Family:
 
     def plan(self, member: Member, *, alpha: float, beta: float | None, stream: Any) -> Plan | None:
         """The Plan of a member; None if its kernel is not compiled and loaded; raises what planning does."""
-        backend, problem = self._backend, self._problem.with_rows(member.rows)
+        backend, problem, spans = self._backend, self._problem.with_rows(member.rows), self._rows
+        if (scales := self._scales(member)) is not None:
+            problem = problem.with_strides(SCALES[0], *scales.strides)
+            spans = [_Row.of(scales, True) if row.slot.position == member.apart else row for row in spans]
         choice = self._choice(problem)
         if choice is None:
             return None
         copied = choice.copied
-        posed = copied.problem if copied.copies else problem
-        loaded = self._loaded(choice.kernel, choice.config, posed, copied=bool(copied.copies))
+        loaded = self._loaded(choice.kernel, choice.config, copied.problem, copied=bool(copied.copies))
         if loaded is None:
             return None
         launch, compiled, executable = loaded
@@ -169,13 +180,13 @@ class Family:
             return None
         executable = copied.before(executable, ahead, backend, launch.exchanged)
         rows, (arrays, _, pointers, _) = member.rows, member.call
-        bounds = [row.bounds(rows) for row in self._rows]
+        bounds = [row.bounds(rows) for row in spans]
         if arrays[OUT] is not None:
             self._form.check_overlap(arrays, pointers, bounds)
         if stream is not None:
             stream_handle(stream, backend)
         prepared = Prepared(choice, compiled, executable, launch.exchanged)
-        slots = partial(self._slots, rows)
+        slots = partial(_resized, spans, rows)
         return Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, bounds=bounds)
 
     def has_met(self, rows: int) -> bool:
@@ -187,8 +198,15 @@ class Family:
         self._met.add(rows)
         return False
 
-    def _slots(self, rows: int) -> list[Slot]:
-        return [row.resized(rows) for row in self._rows]
+    def _scales(self, member: Member) -> Slot | None:
+        """The slot of a member's scales of blocks of a, if they lie apart otherwise than those of the family."""
+        if (position := member.apart) is None:
+            return None
+        signature = member.call.signatures[position]
+        (known,) = (row.slot for row in self._rows if row.slot.position == position)
+        if signature is None or signature[2] == known.signature[2]:
+            return None
+        return Slot.of(position, signature, adopt(member.call.arrays[position], SCALES[0]))
 
     def _choice(self, problem: Problem) -> Choice | None:
         """The choice for a problem; None if it cannot be known from that for other rows.
@@ -197,7 +215,8 @@ class Family:
         table is for m alone. Only copies have the size of m.
         """
         if self._made is not None:
-            return self._made.get(problem.m)
+            made = self._made.get(problem.m)
+            return made and made.resized(problem, self._backend.hardware)
         hardware = self._backend.hardware
         tables = tuned.tables(hardware)
         known = self._known
@@ -243,12 +262,26 @@ class Family:
         if like is None or copied:
             like = launch = kernel.assemble(config, problem, hardware, like)
         if not copied:  # the first one too, so that what is kept has the parameters that others copy
-            launch = kernel.resized(config, rows, hardware, like)
+            launch = _with_strides(kernel.resized(config, rows, hardware, like), problem)
         if rows > most:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()
             self._launches[key] = rows, launch
         return launch
+
+
+def _resized(rows: Sequence[_Row], number: int) -> list[Slot]:
+    """Slots of so many rows."""
+    return [row.resized(number) for row in rows]
+
+
+def _with_strides(launch: Launch, problem: Problem) -> Launch:
+    """A launch with the strides of the problem's scales, if they change along k: a and b are not exchanged then."""
+    arguments = launch.arguments
+    assert isinstance(arguments, KernelArguments)
+    if not cuts_k(problem.recipe) or arguments.problem.epilogue == problem.epilogue:
+        return launch
+    return launch._replace(arguments=arguments._replace(problem=problem, like=None))
 
 
 class Families:

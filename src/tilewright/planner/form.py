@@ -40,7 +40,8 @@ class Form:
     ):
         """slots, arrays: as a Plan takes them. runs: whether a kernel does."""
         epilogue, out = problem.epilogue, slots[-1]
-        self.backend, self.epilogue, self.multiplies = backend, epilogue, multiplies
+        self.backend, self.multiplies = backend, multiplies
+        self.activation, self.expression = epilogue.activation, epilogue.expression
         self.names = operand_names(epilogue.expression)
         self.roles = (*EXCHANGED, *range(len(OPERANDS), len(self.names)))
         self.device, self.in_place = out.device, backend.reads_in_place(out.device)
@@ -83,8 +84,8 @@ class Form:
             self._bind(arrays)
 
     def _bind(self, arrays: Sequence[Any]) -> None:
-        activation, expression = self.epilogue.activation, self.epilogue.expression
-        bind(self.adopted(arrays), activation=activation, expression=expression, multiplies=self.multiplies)
+        operands = self.adopted(arrays)
+        bind(operands, activation=self.activation, expression=self.expression, multiplies=self.multiplies)
 
     def read_checking(self, arrays: Sequence[Any], slots: Sequence[Slot]) -> list[int]:
         """The addresses of arrays that fit, maybe with better alignment than needed; raises a ValueError for others."""

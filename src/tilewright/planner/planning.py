@@ -17,9 +17,10 @@ from tilewright.planner.column_sums import SummingExecutable
 from tilewright.planner.family import Families, Member
 from tilewright.planner.form import Form
 from tilewright.planner.plan import Plan, Prepared
-from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others
+from tilewright.planner.range_plan import RangePlan, problems_of, refuse_others, with_scales_of
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, Slot, out_allocator, with_out
+from tilewright.problem import cuts_k
 
 
 def plan_of(request: Request, choice: Choice | None = None) -> Plan:
@@ -118,15 +119,17 @@ def range_plan_of(
                 return made
         of_call = request_of(call, stream)
         (expected,) = problems_of(request.operands, range(number, number + 1), request.problem, multiplies)
+        expected = with_scales_of(of_call.problem, expected)
         refuse_others(of_call.problem, expected)
         # Better alignment is allowed, and would lead to another kernel.
         of_call = of_call._replace(binding=of_call.binding._replace(problem=expected))
-        made = plan_of(of_call, choices.get(number))
+        choice = choices.get(number)
+        made = plan_of(of_call, choice and choice.resized(expected, backend.hardware))
         if member:
             families.add(member, of_call, made)
         return made
 
-    return RangePlan(rows, len(launches), reasons, make)
+    return RangePlan(rows, len(launches), reasons, make, apart=cuts_k(request.problem.recipe))
 
 
 def _refuse_while_capturing(request: Request) -> None:

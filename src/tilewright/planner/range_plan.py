@@ -1,16 +1,16 @@
 """A RangePlan: plans for every number of rows in a range, of which no call compiles, tunes or loads anything."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from tilewright.arrays import adopt
+from tilewright.arrays import adopt, describe
 from tilewright.arrays.torch import TORCH
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.expression.tree import OUT_SCALE
+from tilewright.expression.tree import OUT_SCALE, SCALES
 from tilewright.operand import Operand, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
-from tilewright.problem import Matrix, Problem, output_key
+from tilewright.problem import Matrix, Problem, cuts_k, output_key
 
 MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
@@ -29,20 +29,30 @@ class RangePlan:
     """Plans for products whose a has any number of rows in `rows`, and which are otherwise alike.
 
     Call it as a Plan, with arrays of the strides, dtypes, devices and alignments that it was made for; more rows of a,
-    c and out are the only difference. Every kernel that it needs is chosen, compiled and loaded, so a call of a new
-    number of rows neither compiles nor synchronizes, also while a stream is captured. `kernels` is their number, and
-    `reason` says why the planner chose them, for which rows. If `rows` has 0, a call with no rows gives an empty out.
+    c and out are the only difference, and scales of blocks of a may have any strides. Every kernel that it needs is
+    chosen, compiled and loaded, so a call of a new number of rows neither compiles nor synchronizes, also while a
+    stream is captured. `kernels` is their number, and `reason` says why the planner chose them, for which rows. If
+    `rows` has 0, a call with no rows gives an empty out.
     """
 
-    def __init__(self, rows: range, kernels: int, reasons: Mapping[int, tuple[str, ...]], make: Callable[..., Plan]):
+    def __init__(
+        self,
+        rows: range,
+        kernels: int,
+        reasons: Mapping[int, tuple[str, ...]],
+        make: Callable[..., Plan],
+        *,
+        apart: bool = False,
+    ):
         """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them.
 
-        reasons: `Choice.reasons` by numbers of rows, which may be empty.
+        reasons: `Choice.reasons` by numbers of rows, which may be empty. apart: whether scales of a may have any
+        strides, each with a Plan of its own, as in `with_scales_of`.
         """
         self.rows, self.kernels = rows, kernels
         self.reason = _joined(reasons)
-        self._make = make
-        self._plans: dict[int, Plan] = {}
+        self._make, self._apart = make, apart
+        self._plans: dict[Hashable, Plan] = {}
 
     def __call__(
         self,
@@ -71,7 +81,8 @@ class RangePlan:
             )  # fmt: skip
         shape: tuple[int, ...] = getattr(a, "shape", ())
         rows = shape[0] if len(shape) == 2 else 0
-        plan = self._plans.get(rows)
+        key = (rows, describe(scale_a, SCALES[0])[0][2]) if self._apart and scale_a is not None else rows
+        plan = self._plans.get(key)
         if plan is not None:
             return plan(
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
@@ -84,7 +95,7 @@ class RangePlan:
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         if rows:  # arrays without rows have any strides
-            self._plans[rows] = plan
+            self._plans[key] = plan
         return plan.first_call((a, b, c, bias, out), named, alpha, beta, stream)
 
     def _refuse(self, a: Any) -> NoReturn:
@@ -114,6 +125,16 @@ def _joined(reasons: Mapping[int, tuple[str, ...]]) -> str:
             own = "; ".join(part for part in parts if part not in shared)
             lines.append(f"{said}: {own}" if own else said)
     return "\n".join(lines)
+
+
+def with_scales_of(problem: Problem, expected: Problem) -> Problem:
+    """What is expected, with scales of blocks of a where those of `problem` lie, wherever that is.
+
+    Kernels read their distances with their addresses, and those that `quantize` makes depend on the number of rows.
+    """
+    if not cuts_k(expected.recipe) or (given := dict(problem.operands()).get(SCALES[0])) is None:
+        return expected
+    return expected.with_strides(SCALES[0], given.row_stride, given.column_stride)
 
 
 def refuse_others(problem: Problem, expected: Problem) -> None:

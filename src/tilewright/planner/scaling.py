@@ -33,14 +33,16 @@ class Scaling(NamedTuple):
     @property
     def given(self) -> dict[str, Any]:
         """The arrays that there are, by name."""
-        named = zip(GIVEN, (self.scale_a, self.scale_b, self.zero_a, self.scale_out), strict=True)
+        named = zip(GIVEN, self[1:], strict=True)
         return {name: array for name, array in named if array is not None}
 
-    def check(self) -> None:
-        """Raise a ValueError for an unknown recipe, scales without a recipe, and a recipe without scales."""
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise a ValueError for an unknown recipe, scales without a recipe, and a recipe without scales.
+
+        given: the property, which takes time to make.
+        """
         if self.recipe is not None and not (isinstance(self.recipe, str) and self.recipe in RECIPES):
             raise ArgumentValueError(f"recipe={self.recipe!r} is unknown: use None or one of {_RECIPES}")
-        given = self.given
         for name in GIVEN:
             if self.recipe is None and name in given and name != OUT_SCALE:
                 raise ArgumentValueError(
