@@ -245,8 +245,7 @@ def wave_of(prepared: Prepared, steps: Array) -> Array:
 class Found(NamedTuple):
     """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
 
-    at_once: the clusters that work together. step: clocks. busy, dram, energy: us of the main loop if the SMs alone,
-    memory alone, or power alone limited it.
+    at_once: clusters that work together. busy, dram, energy: us of the main loop if SMs, memory or power alone limit it.
     """
 
     tiles_m: Array
