@@ -245,7 +245,7 @@ def wave_of(prepared: Prepared, steps: Array) -> Array:
 class Found(NamedTuple):
     """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
 
-    at_once: clusters that work together. busy, dram, energy: us of the main loop if SMs, memory or power alone limit it.
+    at_once: clusters that work together. busy, dram, energy: us of the loop if SMs, memory or power alone limit it.
     """
 
     tiles_m: Array
