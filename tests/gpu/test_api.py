@@ -72,6 +72,13 @@ def test_torch_tensors_on_a_gpu_may_not_require_grad(torch):
     check_product(tw.matmul(a.detach(), a.detach()), a.detach(), a.detach())
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_rows_of_b_that_are_shorter_than_a_load(dtype, torch):
+    for n in range(1, 9):
+        a, b = (torch.randn(shape, device="cuda", dtype=getattr(torch, dtype)) for shape in ((n, 100), (100, n)))
+        check_product(tw.matmul(a, b), a, b)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_cupy_arrays(dtype, cupy):
     random = np.random.default_rng(1)
