@@ -85,7 +85,7 @@ class Product(NamedTuple):
         order = self.predicted.argsort(kind="stable")[:NEAREST]
         logarithms = np.log(self.predicted[order])
         if trees is not None:
-            logarithms = logarithms + trees.logarithms(self.features[order])
+            logarithms = logarithms + trees.logarithms(self.features[:, order])
         return float(self.again[self.us.argmin()] / self.again[order[logarithms.argmin()]])
 
 
@@ -130,7 +130,7 @@ def fit(products: Sequence[Product]) -> dict[str, Any]:
     import catboost
 
     pool = catboost.Pool(
-        np.concatenate([each.features for each in products]),
+        np.concatenate([each.features for each in products], axis=1).T,
         np.concatenate([each.longer for each in products]),
         group_id=np.repeat(np.arange(len(products)), [len(each.us) for each in products]),
     )
@@ -163,7 +163,7 @@ def stored(model: Any) -> dict[str, Any]:
 
 
 def _trees(content: dict[str, Any]) -> Trees:
-    return Trees(
+    return Trees.of(
         np.array(content["asked"]), np.array(content["thresholds"]), np.array(content["leaves"], np.float64) * UNIT
     )
 

@@ -25,7 +25,7 @@ def ranking_of(dtype=bf16, gpu=H200):
 def walked(found, row):
     """The sum of all trees for one row of features, question by question."""
     total = 0.0
-    for features, thresholds, leaves in zip(found.features, found.thresholds, found.leaves, strict=True):
+    for features, thresholds, leaves in zip(found.features.T, found.thresholds.T, found.leaves, strict=True):
         number = 0
         for place, (feature, threshold) in enumerate(zip(features, thresholds, strict=True)):
             number += 2**place if row[feature] > threshold else 0
@@ -35,17 +35,17 @@ def walked(found, row):
 
 def test_trees_are_walked_question_by_question():
     random = np.random.default_rng(0)
-    found = Trees(random.integers(0, 4, (5, 3)), random.random((5, 3)), random.normal(size=(5, 8)))
+    found = Trees.of(random.integers(0, 4, (5, 3)), random.random((5, 3)), random.normal(size=(5, 8)))
     asked = random.random((20, 4))
-    np.testing.assert_allclose(found.logarithms(asked), [walked(found, row) for row in asked], rtol=1e-12)
+    np.testing.assert_allclose(found.logarithms(asked.T), [walked(found, row) for row in asked], rtol=1e-12)
     asked[0] = found.thresholds[0, 0]  # a feature that equals a threshold is not above it
-    assert found.logarithms(asked)[0] == pytest.approx(walked(found, asked[0]))
+    assert found.logarithms(asked.T)[0] == pytest.approx(walked(found, asked[0]))
 
 
 def test_the_trees_of_the_package_are_whole():
     found = trees()
-    count, depth = found.features.shape
-    assert found.thresholds.shape == (count, depth)
+    depth, count = found.features.shape
+    assert found.thresholds.shape == (depth, count)
     assert found.leaves.shape == (count, 2**depth)
     assert set(found.features.ravel()) <= set(range(len(FEATURES)))
     assert np.isfinite(found.leaves).all()
@@ -71,7 +71,7 @@ def test_features_are_what_their_names_say():
     of_n = ranking.fixed(n, k, batch, 2 * k)
     found = found_of(of_n, m)
     ways = found.us.argsort()[:NEAREST]
-    rows = [dict(zip(FEATURES, row, strict=True)) for row in ranking._correction.features(of_n, found, m, ways)]
+    rows = [dict(zip(FEATURES, row, strict=True)) for row in ranking._correction.features(of_n, found, m, ways).T]
     for way, row in zip(ways, rows, strict=True):
         tiles_m, tiles_n = (
             math.ceil(m / row["tile_m"] / row["cluster_m"]), math.ceil(n / row["tile_n"] / row["cluster_n"])

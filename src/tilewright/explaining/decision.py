@@ -54,15 +54,11 @@ def _config(choice: Choice, hardware: Hardware) -> str:
     kernel, problem = choice.kernel, choice.copied.problem
     count = len(kernel.candidates(problem, hardware, EVERY))
     remark: Any = kernel.remark(choice.config)
+    corrects = kernel.unit == "wgmma" and correction.is_known(problem.a.dtype, hardware)
+    corrected = f" measured launches correct the {correction.NEAREST} quickest," if corrects else ""
+    least = f"a model gives each of {count} Configs its time,{corrected} and the least wins"
     if count == 1:
         least = "it has one Config"
-    elif kernel.unit == "wgmma" and correction.is_known(problem.a.dtype, hardware):
-        least = (
-            f"a model gives each of {count} Configs its time, measured launches correct the "
-            f"{correction.NEAREST} quickest, and the least wins"
-        )
-    else:
-        least = f"a model gives each of {count} Configs its time, and the least wins"
     return f"{least}; it {remark}" if remark else least
 
 

@@ -35,23 +35,38 @@ FEATURES = (
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
     "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
 )  # fmt: skip
-"""What trees ask about, in the order of `features_of`."""
+"""What trees ask about, in the order of `Correction.features`."""
+_OF_PRODUCT = slice(FEATURES.index("m"), FEATURES.index("tile_m"))
+"""Those that all ways have alike; those behind them are of a tiling."""
 
 
 class Trees(NamedTuple):
-    """The trees: `features` and `thresholds` have a row of questions for each, `leaves` a row of logarithms."""
+    """The trees, a column of each array for each: the features asked about, the thresholds, and leaves of logarithms.
+
+    bits: what the answer to each question adds to the number of a leaf. first: the places of leaves 0, tree after tree.
+    """
 
     features: "NDArray[np.intp]"
     thresholds: Array
     leaves: Array
+    bits: "NDArray[np.float32]"
+    first: "NDArray[np.intp]"
+
+    @classmethod
+    def of(cls, asked: "NDArray[np.intp]", thresholds: Array, leaves: Array) -> "Trees":
+        """Those with a row of `asked`, of `thresholds` and of `leaves` for each."""
+        depth = asked.shape[1]
+        bits = (2.0 ** np.arange(depth)).astype(np.float32)
+        return cls(asked.T.copy(), thresholds.T.copy(), leaves, bits, np.arange(len(asked))[:, None] * 2**depth)
 
     def logarithms(self, asked: Array) -> Array:
-        """The sum of all trees for each row of features."""
-        count, depth = self.features.shape
+        """The sum of all trees for each column of features."""
+        depth, count = self.features.shape
         # An index is never out of range; to have it clipped is quicker than to have it checked.
-        answers = asked.take(self.features.ravel(), axis=1, mode="clip") > self.thresholds.ravel()
-        leaves = answers.reshape(-1, count, depth) @ (1 << np.arange(depth)) + np.arange(count) * 2**depth
-        total: Array = self.leaves.take(leaves, mode="clip").sum(axis=1)
+        answers = asked.take(self.features, axis=0, mode="clip") > self.thresholds[..., None]
+        # Numbers of 32 bits are multiplied by BLAS, and whole numbers and bits are not.
+        numbers = (self.bits @ answers.reshape(depth, -1).astype(np.float32)).reshape(count, -1)
+        total: Array = self.leaves.take(numbers.astype(np.intp) + self.first, mode="clip").sum(axis=0)
         return total
 
 
@@ -59,8 +74,9 @@ class Trees(NamedTuple):
 def trees() -> Trees:
     """Those that come with the package."""
     stored = json.loads(TREES.read_text(encoding="utf-8"))
-    return Trees(
-        np.array([[FEATURES.index(stored["features"][index]) for index in row] for row in stored["asked"]], np.intp),
+    order = np.array([FEATURES.index(name) for name in stored["features"]], np.intp)
+    return Trees.of(
+        order[np.array(stored["asked"], np.intp)],
         np.array(stored["thresholds"], np.float64),
         np.array(stored["leaves"], np.float64) * UNIT,
     )
@@ -106,7 +122,7 @@ class Correction:
         return us
 
     def features(self, fixed: Fixed, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
-        """A row of FEATURES for each of these ways to cut the products of m rows.
+        """A column of FEATURES for each of these ways to cut the products of m rows.
 
         busy, dram, energy, fixed: shares of the predicted time, of what limits and of what surrounds the main loop.
         places: the share of SMs that have a CTA. filled: that of the waves' places. l2: L2's time over that of a step.
@@ -117,12 +133,13 @@ class Correction:
         us, waves, step, at_once = found.us[ways], found.waves[ways], found.step[ways], found.at_once[ways]
         tiles_m, tiles_n = found.tiles_m[ways], fixed.tiles_n[ways] / fixed.batch_count
         along_m, along_n = prepared.along[:, ways]
-        of_product = m, fixed.n, fixed.k / self._line, fixed.batch_count, fixed.lines
-        return np.array([
+        asked = np.empty((len(FEATURES), len(ways)))
+        asked[:_OF_PRODUCT.start] = (
             found.busy[ways] / us, found.dram[ways] / us, found.energy[ways] / us, prepared.fixed[ways] / us,
             waves, at_once * self._share[ways], found.clusters[ways] / (waves * tiles.clusters_at_once[ways]),
             at_once * fixed.l2_work[ways] / step, step * fixed.steps[ways],
             tiles_m, tiles_n, tiles_m * along_m / m, tiles_n * along_n / fixed.n,
-            *(np.full(len(ways), number) for number in of_product),
-            *self._of_tiles[:, ways],
-        ]).T  # fmt: skip
+        )  # fmt: skip
+        asked[_OF_PRODUCT] = np.array((m, fixed.n, fixed.k / self._line, fixed.batch_count, fixed.lines))[:, None]
+        asked[_OF_PRODUCT.stop :] = self._of_tiles[:, ways]
+        return asked

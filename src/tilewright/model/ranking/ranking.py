@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import Array, Fixed, Tiles, fixed, found_of, prepare
+from tilewright.model.cost import Array, Fixed, Found, Tiles, fixed, found_of, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
 from tilewright.model.ranking.correction import Correction, is_known
 from tilewright.problem import Problem
@@ -25,9 +25,14 @@ class Ranking:
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
         """The predicted time of each way in us, of the quickest ones as `correction` has it."""
-        fixed = self.fixed(n, k, batch_count, row_bytes)
-        found = found_of(fixed, m)
-        return found.us if self._correction is None else self._correction.corrected(fixed, found, m)
+        found = self._found(m, n, k, batch_count, row_bytes)
+        if self._correction is None:
+            return found.us
+        return self._correction.corrected(self.fixed(n, k, batch_count, row_bytes), found, m)
+
+    @lru_cache(maxsize=2)  # noqa: B019 (large, and asked for twice in a row where kernels contend)
+    def _found(self, m: int, *others: int) -> Found:
+        return found_of(self.fixed(*others), m)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
@@ -37,7 +42,7 @@ class Ranking:
     @lru_cache(maxsize=4096)  # noqa: B019
     def _least(self, m: int, *others: int) -> tuple[int, float]:
         """The index of the quickest way by arithmetic alone, and its time in us."""
-        us = found_of(self.fixed(*others), m).us
+        us = self._found(m, *others).us
         index = int(us.argmin())
         return index, float(us[index])
 
