@@ -136,7 +136,7 @@ class OperandRow(NamedTuple):
     def of(cls, matrix: Matrix, columns: int) -> "OperandRow":
         """Of an operand with so many columns."""
         step = matrix.column_stride if matrix.column_stride in (0, 1) else -1
-        pairs, alike = step != 0 and has_pairs(matrix, columns), step != 0 and matrix.row_stride == 0
+        pairs, alike = step != 0 and has_pairs(matrix, columns), matrix.row_stride == 0
         return cls(matrix.dtype, step, pairs, alike)
 
     @property

@@ -179,6 +179,11 @@ __device__ __forceinline__ const MatrixParameters* matrices(const GemmParameters
   }
 }
 
+// The number of scales whose rows are alike, and are numbered ahead of such operands. A stacked B
+// has two of each for a column, which are read where they are used.
+template <class Expression, bool stacked>
+constexpr int alike_scales_of = stacked ? 0 : Expression::Scales::alike();
+
 // What a thread keeps of all results that it makes, until it is done.
 template <class Expression>
 struct ExpressionTotals {
@@ -200,6 +205,7 @@ class ExpressionRow {
   using Sums = typename Expression::Sums;
   using Maximum = typename Expression::Maximum;
   static constexpr bool has_sums = Sums::count() == 1, has_maximum = Maximum::count() == 1;
+  static constexpr int alike_scales = alike_scales_of<Expression, stacked>;
   Scales scales;
   Zero zero;
   Stored out_scale;
@@ -211,10 +217,11 @@ class ExpressionRow {
   int beyond;  // more than there are columns, if the row does not exist
 
   // alpha times the sums of `column` and the next, times their scales; `inside` of them exist.
-  __device__ __forceinline__ float2 scaled_pair(float first, float second, int column,
-                                                int inside) const {
+  template <class Ahead = ReadInPlace>
+  __device__ __forceinline__ float2 scaled_pair(float first, float second, int column, int inside,
+                                                const Ahead& ahead = {}) const {
     const float2 sums = make_float2(scaled(alpha, first), scaled(alpha, second));
-    return scales.template apply<ScaledSum, 0>(sums, column, inside, ReadInPlace());
+    return scales.template apply<ScaledSum, 0>(sums, column, inside, ahead);
   }
 
   // The first `inside` of two results.
@@ -243,16 +250,40 @@ class ExpressionRow {
         half(parameters.n / 2),
         beyond(row < parameters.m ? 0 : parameters.n) {}
 
-  // Reads operands whose rows are alike ahead of their use.
-  template <int numbers, int blocks>
+  // Reads operands whose rows are alike, those from number `from` on, ahead of their use.
+  template <int from, int numbers, int blocks>
   __device__ __forceinline__ void read_alike(float2 (&values)[numbers][blocks], int block,
                                              int column, int inside) const {
-    operands.template read_alike<0>(values, block, column, inside);
+    if constexpr (alike_scales > 0) {
+      scales.template read_alike<0, from>(values, block, column, inside);
+    }
+    operands.template read_alike<alike_scales, from>(values, block, column, inside);
   }
 
   // Brings operands to L2; for the parameters, see prefetch_sectors.
   __device__ __forceinline__ void prefetch(int column, int count, int first, int step) const {
     operands.prefetch(column, count, first, step);
+  }
+
+  // Brings operands and scales of which a row has one to L1.
+  static __device__ __forceinline__ void prefetch_values(const GemmParameters& parameters,
+                                                         int batch, int row) {
+    row = minimum(row, parameters.m - 1);
+    Scales::prefetch_values(parameters, matrices<Expression>(parameters, 0), batch, row);
+    Operands::prefetch_values(parameters, matrices<Expression>(parameters, hidden_of<Expression>),
+                              batch, row);
+  }
+
+  // Brings operands and scales whose rows are alike to L1; each column has so many sums.
+  template <int of_column>
+  __device__ __forceinline__ void prefetch_alike(int column, int count) const {
+    operands.prefetch_alike(column, count);
+    if constexpr (stacked) {
+      scales.prefetch_alike(column, count);
+      scales.prefetch_alike(column + half, count);
+    } else {
+      scales.prefetch_alike(of_column * column, of_column * count);
+    }
   }
 
   // A result as it is rounded.
@@ -275,8 +306,9 @@ class ExpressionRow {
   template <class Ahead = ReadInPlace>
   __device__ __forceinline__ float2 finish(float first, float second, int column, int inside,
                                            const Ahead& ahead = {}) const {
-    const float2 acc = scaled_pair(first, second, column, inside);
-    const float2 values = operands.template apply<Expression, 0>(acc, column, inside, ahead);
+    const float2 acc = scaled_pair(first, second, column, inside, ahead);
+    const float2 values =
+        operands.template apply<Expression, alike_scales>(acc, column, inside, ahead);
     if constexpr (has_sums) sums.put(acc, column, inside - beyond);
     see(values, inside);
     return values;

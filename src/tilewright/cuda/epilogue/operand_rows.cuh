@@ -31,6 +31,13 @@ struct OperandRow {
     if constexpr (step == 1 && !alike)
       prefetch_sectors(elements + column, count, first, sector_step);
   }
+
+  __device__ __forceinline__ void prefetch_alike(int column, int count) const {
+    if constexpr (step == 1 && alike) prefetch_by_warpgroup(elements + column, count);
+  }
+
+  static __device__ __forceinline__ void prefetch_value(const GemmParameters&,
+                                                        const MatrixParameters&, int, int) {}
 };
 
 // All elements of the row are one, which is read once.
@@ -41,12 +48,26 @@ struct OperandRow<Element, 0, false, alike> {
 
   __device__ __forceinline__ OperandRow(const GemmParameters& parameters,
                                         const MatrixParameters& matrix, int batch, int row)
-      : value(to_float(static_cast<const Element*>(
-            matrix.pointer)[batch_offset(parameters, matrix, batch) + row * matrix.row_stride])) {}
+      : value(to_float(*address(parameters, matrix, batch, row))) {}
 
   __device__ __forceinline__ float2 load(int, int) const { return make_float2(value, value); }
 
   __device__ __forceinline__ void prefetch(int, int, int, int) const {}
+  __device__ __forceinline__ void prefetch_alike(int, int) const {}
+
+  static __device__ __forceinline__ void prefetch_value(const GemmParameters& parameters,
+                                                        const MatrixParameters& matrix, int batch,
+                                                        int row) {
+    if constexpr (!alike) prefetch_to_l1(address(parameters, matrix, batch, row));
+  }
+
+ private:
+  static __device__ __forceinline__ const Element* address(const GemmParameters& parameters,
+                                                           const MatrixParameters& matrix,
+                                                           int batch, int row) {
+    return static_cast<const Element*>(matrix.pointer) + batch_offset(parameters, matrix, batch) +
+           row * matrix.row_stride;
+  }
 };
 
 // One row of an operand of whole numbers; its constants as above.
@@ -112,10 +133,13 @@ struct OperandRows<> {
     return Expression::apply(acc.x, acc.y, values.x...);
   }
 
-  template <int number, class Values>
+  template <int number, int from, class Values>
   static __device__ __forceinline__ void read_alike(Values&, int, int, int) {}
 
   static __device__ __forceinline__ void prefetch(int, int, int, int) {}
+  static __device__ __forceinline__ void prefetch_alike(int, int) {}
+  static __device__ __forceinline__ void prefetch_values(const GemmParameters&,
+                                                         const MatrixParameters*, int, int) {}
 };
 
 template <class First, class... Others>
@@ -145,14 +169,14 @@ struct OperandRows<First, Others...> {
                                             first.load(column, inside));
   }
 
-  // Reads what is alike into values[number][block], for the numbers that it has.
-  template <int number, int numbers, int blocks>
+  // Reads what is alike into values[number - from][block], for the numbers that it has.
+  template <int number, int from, int numbers, int blocks>
   __device__ __forceinline__ void read_alike(float2 (&values)[numbers][blocks], int block,
                                              int column, int inside) const {
-    if constexpr (First::is_alike && number < numbers) {
-      values[number][block] = first.load(column, inside);
+    if constexpr (First::is_alike && from <= number && number < from + numbers) {
+      values[number - from][block] = first.load(column, inside);
     }
-    others.template read_alike<number + First::is_alike>(values, block, column, inside);
+    others.template read_alike<number + First::is_alike, from>(values, block, column, inside);
   }
 
   // Brings what is not alike to L2; for the parameters, see prefetch_sectors.
@@ -160,6 +184,20 @@ struct OperandRows<First, Others...> {
                                            int step) const {
     first.prefetch(column, count, first_sector, step);
     others.prefetch(column, count, first_sector, step);
+  }
+
+  // Brings what is alike to L1, for all rows.
+  __device__ __forceinline__ void prefetch_alike(int column, int count) const {
+    first.prefetch_alike(column, count);
+    others.prefetch_alike(column, count);
+  }
+
+  // Brings what all of a row have alike to L1.
+  static __device__ __forceinline__ void prefetch_values(const GemmParameters& parameters,
+                                                         const MatrixParameters* operands,
+                                                         int batch, int row) {
+    First::prefetch_value(parameters, *operands, batch, row);
+    OperandRows<Others...>::prefetch_values(parameters, operands + 1, batch, row);
   }
 
  private:

@@ -42,13 +42,24 @@ __device__ __forceinline__ float2 load_numbers<true>(const bf16* element, int64_
   return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000));
 }
 
-// Brings `count` elements to L2, sectors first, first + step... of them.
-template <class Element>
+// Brings `count` elements to L2, sectors first, first + step... of them, or to L1.
+template <bool to_l1 = false, class Element>
 __device__ __forceinline__ void prefetch_sectors(const Element* elements, int count, int first,
                                                  int step) {
   constexpr int of_sector = 32 / sizeof(Element);
-  for (int at = first * of_sector; at < count; at += step * of_sector)
-    prefetch_to_l2(elements + at);
+  for (int at = first * of_sector; at < count; at += step * of_sector) {
+    if constexpr (to_l1) {
+      prefetch_to_l1(elements + at);
+    } else {
+      prefetch_to_l2(elements + at);
+    }
+  }
+}
+
+// Brings `count` elements to L1, which the threads of a warpgroup share among them.
+template <class Element>
+__device__ __forceinline__ void prefetch_by_warpgroup(const Element* elements, int count) {
+  prefetch_sectors<true>(elements, count, threadIdx.x % 128, 128);
 }
 
 }  // namespace tilewright

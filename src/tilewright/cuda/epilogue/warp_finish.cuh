@@ -41,7 +41,8 @@ struct WarpLayout {
 template <class Config>
 constexpr int alike_operands() {
   if constexpr (HasExpression<Config>) {
-    return Config::Expression::Operands::alike();
+    return alike_scales_of<typename Config::Expression, Config::stacked> +
+           Config::Expression::Operands::alike();
   } else {
     return Config::has_bias && Config::bias_alike;
   }
@@ -75,7 +76,7 @@ class WarpColumns {
         const RowExpression<Config> row(parameters, at.batch, 0, totals);
 #pragma unroll
         for (int block = 0; block < blocks; ++block) {
-          row.read_alike(values, block, column + block * 8, inside - block * 8);
+          row.template read_alike<0>(values, block, column + block * 8, inside - block * 8);
         }
       } else {
         const EpilogueRow<Config> row = Epilogue<Config>(parameters, at.batch).at_row(0);
@@ -95,19 +96,29 @@ class WarpColumns {
     }
   }
 
-  // What epilogues ask for operands of a block.
-  struct OfBlock {
+  // What epilogues ask for operands of a block, in both rows of a lane.
+  class OfBlock {
+    static constexpr int others = Layout::has_neighbors ? alike_operands<Config>() - numbers : 0;
     const WarpColumns& columns;
     int block;
+    float2 read[maximum(others, 1)][1];  // those for which there were no registers
+
+   public:
+    __device__ __forceinline__ OfBlock(const WarpColumns& of_tile, const RowExpression<Config>& row,
+                                       int block_of_tile, int column, int inside)
+        : columns(of_tile), block(block_of_tile) {
+      if constexpr (others > 0) row.template read_alike<numbers>(read, 0, column, inside);
+    }
 
     template <int number, class Row>
-    __device__ __forceinline__ float2 load(const Row& row, int column, int inside) const {
-      if constexpr (number < numbers) return columns.values[number][block];
-      return row.load(column, inside);
+    __device__ __forceinline__ float2 load(const Row&, int, int) const {
+      if constexpr (number < numbers) {
+        return columns.values[number][block];
+      } else {
+        return read[number - numbers][0];
+      }
     }
   };
-
-  __device__ __forceinline__ OfBlock operator[](int block) const { return {*this, block}; }
 
   // The bias of a lane's columns of a block, without an expression.
   __device__ __forceinline__ float2 bias(int block) const { return values[0][block]; }
@@ -124,9 +135,24 @@ __device__ __forceinline__ void prefetch_rows(const GemmParameters& parameters, 
   if constexpr (HasExpression<Config>) {
     RowExpression<Config>(parameters, at.batch, row, totals)
         .prefetch(at.column, inside, lane / 16, 2);
+    RowExpression<Config>::prefetch_values(parameters, at.batch, row);
   } else if constexpr (Config::has_c && Config::c_pairs) {
     prefetch_sectors(Epilogue<Config>(parameters, at.batch).at_row(row).c + at.column, inside,
                      lane / 16, 2);
+  }
+}
+
+// Brings what all rows of a tile have alike to L1: while the ring is filled, L2 is slow to answer.
+template <class Config>
+__device__ __forceinline__ void prefetch_columns(const GemmParameters& parameters,
+                                                 const WarpTile& at, Totals<Config>& totals) {
+  const int count =
+      minimum(parameters.n / sums_per_column<Config> - at.column, Config::out_columns);
+  if constexpr (HasExpression<Config>) {
+    RowExpression<Config>(parameters, at.batch, 0, totals)
+        .template prefetch_alike<sums_per_column<Config>>(at.column, count);
+  } else if constexpr (Config::has_bias && Config::bias_alike && Config::bias_pairs) {
+    prefetch_by_warpgroup(Epilogue<Config>(parameters, at.batch).at_row(0).bias + at.column, count);
   }
 }
 
@@ -210,22 +236,22 @@ class WarpFinish {
 
   // Applies the expression to the lane's columns of a block in one of its two rows; returns their
   // values. Behind a gate of neighbors they are not those that it stores. `column`: the first of
-  // these in block 0.
+  // these in block 0. inside: how many columns there are from the first of this block on.
   template <class Accumulators>
   __device__ __forceinline__ float2 finish_block(Words& words, const Accumulators& accumulators,
                                                  const RowExpression<Config>& row,
-                                                 const WarpColumns<Config>& columns, int column,
-                                                 int block, int half) const {
+                                                 const typename WarpColumns<Config>::OfBlock& alike,
+                                                 int column, int inside, int block,
+                                                 int half) const {
     float2 values;
     Word& word = words[block * 2 + half];
-    const int inside = parameters.n / sums_per_column<Config> - column - block * 8;
     if constexpr (IsStacked<Config>) {
       // The sums have the pairs' first columns in the first half of their blocks.
       const int first = (block * 2 + half) * 2, of_x = column + block * 8;
       const float2 x = sums_at(accumulators, first, row, of_x, inside);
       const float2 y =
           sums_at(accumulators, first + 2 * pairs, row, of_x + parameters.n / 2, inside);
-      values = row.gate_pair(x, y, of_x, inside, columns[block]);
+      values = row.gate_pair(x, y, of_x, inside, alike);
       word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     } else if constexpr (HasGate<Config>) {
       // Of each of two blocks of sums, a lane has one column of out.
@@ -238,7 +264,7 @@ class WarpFinish {
     } else {
       const int first = (block * 2 + half) * 2;
       const float2 sums = sums_at(accumulators, first, row, column + block * 8, inside);
-      values = row.finish(sums.x, sums.y, column + block * 8, inside, columns[block]);
+      values = row.finish(sums.x, sums.y, column + block * 8, inside, alike);
       word = word_of<Output>(row.stored(values.x), row.stored(values.y));
     }
     return values;
@@ -254,10 +280,13 @@ class WarpFinish {
     // The compiler must not keep values derived from it in registers until the next row block.
     asm volatile("" : "+r"(column));
     const auto finish_both = [&](int block, float2(&values)[2]) {
+      const int inside = parameters.n / sums_per_column<Config> - column - block * 8;
+      const typename WarpColumns<Config>::OfBlock alike(columns, rows.row[0], block,
+                                                        column + block * 8, inside);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         values[half] =
-            finish_block(words, accumulators, rows.row[half], columns, column, block, half);
+            finish_block(words, accumulators, rows.row[half], alike, column, inside, block, half);
       }
     };
     float2 values[2];

@@ -87,6 +87,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
   auto begin = [&](uint32_t tile_index) {  // behind them, too
     if constexpr (!Config::overlap) begin_promotion(tile_index);
     tile = locate(tile_index);
+    prefetch_columns<Config>(parameters, tile, totals);
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
       prefetch_rows<Config>(parameters, row_block(tile, i), totals);

@@ -17,4 +17,9 @@ __device__ __forceinline__ void prefetch_to_l2(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)));
 }
 
+// Brings it to L1; nothing writes there while the kernel runs.
+__device__ __forceinline__ void prefetch_to_l1(const void* address) {
+  asm volatile("prefetch.global.L1 [%0];" : : "l"(__cvta_generic_to_global(address)));
+}
+
 }  // namespace tilewright
