@@ -23,6 +23,10 @@ MOST_STAGES = 12
 PREFETCH = 8
 """The k-blocks that are brought to L2 ahead of the ring where an operand is read once."""
 
+LOWER = 0.8
+"""Times the height of bands in which a wave is as high as wide, without clusters: SMs side by side then have CTAs that
+follow each other, and L2 answers those that ask for the same columns of B at once (docs/performance-log.md)."""
+
 LISTED = 24
 """How many Configs are listed for a problem."""
 
@@ -76,6 +80,7 @@ _ROWS = (
     _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
     _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
     _Row(128, (*range(96, 161, 8), 176, 192), ping_pong=True),
+    _Row(128, (112, 128, 144, 152, 160, 176, 192), cluster_m=2, ping_pong=True),
     _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
     _Row(192, (16, 32, 96, 112, 144, 160), split_k=2),
     _Row(192, (32, 96, 160, 192), split_k=4),
@@ -148,6 +153,8 @@ class Space:
     def _is_legal(self, config: WgmmaConfig) -> bool:
         if config.split_k > 1 and not self._limits.splits:
             return False
+        if config.ping_pong and config.cluster_m > 1 and self._limits.input_bytes > 1:
+            return False  # elements of two bytes were no quicker so
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
         if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.sharers:
@@ -213,6 +220,8 @@ class Space:
         # Few columns are all walked while their rows are at hand.
         few_columns = tiles_n <= 8 and tiles_n < tiles_m
         shape = tiling.tile_n * tiling.cluster_n / (tiling.tile_m * tiling.cluster_m)
+        if size == 1:
+            shape *= LOWER**2
         group_m = 1 if few_columns else _band_height(tiles_m, at_once * shape)
         prefetch = PREFETCH if tiles_m == 1 or tiles_n == 1 else 0
         return self._config(index, several, group_m, prefetch)
@@ -221,7 +230,8 @@ class Space:
     def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
         overlap = several and limits.output_bytes <= 2 and self._holds(tiling) and not tiling.ping_pong
-        by_tma = overlap and limits.output_bytes == 2 and limits.out_by_tma
+        by_turns_in_boxes = tiling.ping_pong and tiling.cluster_m > 1 and tiling.tile_n % 64 == 0
+        by_tma = (overlap or by_turns_in_boxes) and limits.output_bytes == 2 and limits.out_by_tma
         by_tma = by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
