@@ -50,8 +50,8 @@ CHUNK = 50
 COPIED = "wgmma, operands copied"
 """What the record calls products with operands that `repack` copies."""
 
-Job: TypeAlias = tuple[str, int, str]
-"""A kernel, the number of its cases, and the seed that draws them."""
+Job: TypeAlias = tuple[str, int, str, int]
+"""A kernel, the number of its cases, the seed that draws them, and the number of the first: variants come in turn."""
 
 Launch: TypeAlias = Callable[..., Contents]
 """A function of a case, its contents and keywords that differ from the case's, see `launch_on_gpu`."""
@@ -68,7 +68,7 @@ def main() -> None:
     )
     counts[COPIED] = -(-counts["wgmma"] // 4)
     jobs = [
-        (name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}")
+        (name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}", first)
         for name, count in counts.items()
         for first in range(0, count, CHUNK)
     ]
@@ -104,7 +104,7 @@ def _run(place: str, jobs: list[Job], processes: int) -> str:
     """Run all jobs, or end with the first case that is wrong; the name of what they ran on."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("cases", total=sum(count for _, count, _ in jobs))
+        task = progress.add_task("cases", total=sum(count for _, count, *_ in jobs))
         launch = None
         if place == "gpu":
             _compile(progress)
@@ -193,8 +193,8 @@ def serve(referees: list[Pipe], launch: Launch | None, advance: Callable[[int], 
 
 def check(job: Job, launch: Launch | None) -> None:
     """Multiply the cases of a job, launched so or else emulated; raise what a wrong one raises, with its name."""
-    kernel, count, seed = job
-    drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed)
+    kernel, count, seed, first = job
+    drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed, first)
     for case in drawn:
         changes = copying(case) if kernel == COPIED else {}
         try:

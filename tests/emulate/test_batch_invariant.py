@@ -38,6 +38,15 @@ def test_a_row_has_the_same_bits_whatever_the_batch(dtype, most):
     assert np.array_equal(bits(alone), expected[4])
 
 
+@pytest.mark.parametrize("dtype", [bfloat16, np.float32])
+def test_a_row_has_the_same_bits_up_to_4096_rows(dtype):
+    generator = np.random.default_rng(4)
+    a, b = (generator.standard_normal(shape).astype(dtype) for shape in ((4096, 136), (136, 64)))
+    expected = bits(tw.matmul(a, b, batch_invariant=True, backend=BACKEND))
+    for m in (1, 2, 15, 16, 17, 33, 64, 65, 129, 257, 513, 1025, 2049, 4095):
+        assert np.array_equal(bits(tw.matmul(a[-m:], b, batch_invariant=True, backend=BACKEND)), expected[-m:]), m
+
+
 def test_neither_strides_nor_alignment_of_a_matter():
     a, b, _ = operands(bfloat16)
     expected = bits(tw.matmul(a, b, batch_invariant=True, backend=BACKEND))

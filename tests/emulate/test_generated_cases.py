@@ -11,7 +11,7 @@ import tilewright as tw
 from support.memory import Buffer
 from tilewright.backends.emulated import EmulatedBackend
 
-JOBS = [("simt", 3, "1/simt/0"), ("mma", 2, "1/mma/0"), (generated_cases.COPIED, 1, "1")]
+JOBS = [("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (generated_cases.COPIED, 1, "1", 0)]
 
 
 def emulated(case, contents, **changes):

@@ -254,11 +254,11 @@ def variants_of(kernel: str):
     return tuple(variant for variant in (*VARIANTS, *LADDER_VARIANTS) if variant.kernel == kernel)
 
 
-def random_cases(kernel: str, count: int, seed: int | str):
-    """`count` cases of one kernel, its variants in turn."""
+def random_cases(kernel: str, count: int, seed: int | str, first: int = 0):
+    """`count` cases of one kernel, its variants in turn from number `first` on."""
     random = Random(seed)
     variants = variants_of(kernel)
-    for number in range(count):
+    for number in range(first, first + count):
         yield random_case(variants[number % len(variants)], random)
 
 
