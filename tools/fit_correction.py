@@ -34,12 +34,16 @@ from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction
 RECORDS = (
     "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200", "sweep_halves_h200",
     "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100", "sweep_thin_second_h100",
+    "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100",
+    "sweep_fp8_h100", "sweep_fp8_large_h100",
 )  # fmt: skip
 
 COUNT, DEPTH, RATE = 400, 6, 0.12
 """Trees, their questions, and what of its correction each makes."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""
+LEAST = 4
+"""Launches of a product that count; in fewer there is little to choose."""
 FOLDS = 8
 LOW = 0.9
 
@@ -62,9 +66,9 @@ class Product(NamedTuple):
         prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, hardware, COSTS)
         of_n = fixed(prepared, solved.n, solved.k, solved.batch_count, row_bytes(solved))
         found = found_of(of_n, solved.m)
-        if correction.is_limited_by_power(found):
-            return None
         corrects = Correction(measured.tiles, solved.a.dtype, hardware)
+        if not corrects.is_for(found):
+            return None
         ways = np.arange(len(measured.us))
         return cls(corrects.features(of_n, found, solved.m, ways), found.us, measured.us, measured.again)
 
@@ -119,7 +123,7 @@ def main() -> None:
 def products_of(name: str) -> Iterator[Product]:
     """Those of a record that the correction is for."""
     for measured in load(ROOT / "results" / f"{name}.json"):
-        if correction.is_known(measured.solved.a.dtype, measured.hardware):
+        if correction.is_known(measured.solved.a.dtype, measured.hardware) and len(measured.us) >= LEAST:
             product = Product.of(measured)
             if product is not None:
                 yield product

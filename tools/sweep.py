@@ -10,6 +10,8 @@ examples:
   python tools/sweep.py sweep.json --seconds 120            as many products as fit into two minutes
   python tools/sweep.py sweep.json --seed 2 --most-rows 512   others, of few rows
   python tools/sweep.py sweep.json --layouts nn tn            others, whose operands are stored otherwise
+  python tools/sweep.py sweep.json --large                    others that take long, as in layers of models
+  python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
 
 import argparse
@@ -34,15 +36,18 @@ from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.jit.source import TranslationUnit  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.measure.elements import Elements  # noqa: E402
 from tilewright.measure.protocol import Work  # noqa: E402
 from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
 from tilewright.planner.tuning.stand import GpuStand  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
+from tilewright.rounding import round_up  # noqa: E402
 
 FIELDS = (
     "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue",
     "ping_pong",
 )  # fmt: skip
+OF_SHAPE = ("m", "n", "k", "batch", "layout", "elements")
 LAYOUTS = ("nt", "nn", "tn", "tt")
 BEST, RANDOM, RANKED = 12, 20, 240
 """Configs of a product: the best by the model, and random ones of those that it ranks next."""
@@ -57,40 +62,54 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--seconds", type=float, default=120, help="after which no product is begun (default: 120)")
     parser.add_argument("--most-rows", type=int, default=8192, metavar="M", help="the largest m (default: 8192)")
+    parser.add_argument("--large", action="store_true", help="whole multiples of 128, from 1024 on")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
+    parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:
         while (elapsed := time.monotonic() - begun) < options.seconds:
-            problem = _problem(random, options.most_rows, random.choice(options.layouts))
-            print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {problem}", file=sys.stderr)
+            layout, elements = random.choice(options.layouts), random.choice(options.elements)
+            draw = _large if options.large else _shape
+            shape = draw(random, options.most_rows, layout, elements)
+            print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:
-                launches += _measured(problem, gpu, pool, random)
+                launches += _measured(shape, gpu, pool, random)
             except KeyboardInterrupt:
                 break
             options.record.write_text(text_of(_record(gpu, options.seed), launches))
 
 
-def _problem(random: Random, most_rows: int, layout: str) -> Problem:
+def _shape(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
     """A product whose rows TMA can address."""
+    kinds = Elements.parse(elements)
+    unit, has_batches = 16 // kinds.a.nbytes, kinds.recipe is None
     while True:
-        batch = random.choice((1, 1, 1, 1, 16, 64))
+        batch = random.choice((1, 1, 1, 1, 16, 64)) if has_batches else 1
         n, k = (int(2 ** random.uniform(6, 14 if batch == 1 else 10)) for _ in range(2))
         m = int(2 ** random.uniform(0, most_rows.bit_length() - 1)) if batch == 1 else int(2 ** random.uniform(5, 10))
-        n, k = -(-n // 8) * 8, -(-k // 8) * 8
+        n, k = (round_up(extent, unit) for extent in (n, k))
         if layout[0] == "t":
-            m = -(-m // 8) * 8
+            m = round_up(m, unit)
         if random.random() < 0.5:
-            k = -(-k // 64) * 64
+            k = round_up(k, 8 * unit)
         if 1e7 < batch * m * n * k < MOST_FLOPS / 2:
-            return posed(Shape(m, n, k, batch, layout))
+            return Shape(m, n, k, batch, layout, elements)
 
 
-def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:
+def _large(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product as layers of models have them, that takes long."""
+    while True:
+        m, n, k = (round_up(int(2 ** random.uniform(10, 14.2)), random.choice((128, 512, 1024))) for _ in range(3))
+        if m <= most_rows and m * n * k < 2 * MOST_FLOPS:
+            return Shape(m, n, k, 1, layout, elements)
+
+
+def _measured(shape: Shape, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:
     """A row of the record for each Config that is right."""
-    kernel = KERNELS["wgmma"]
+    kernel, problem = KERNELS["wgmma"], posed(shape)
     ranked = list(kernel.candidates(problem, gpu.hardware, RANKED))
     chosen = ranked[:BEST] + random.sample(ranked[BEST:], min(RANDOM, len(ranked) - BEST))
     units: dict[TranslationUnit, Candidate] = {}
@@ -100,7 +119,8 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool, random: Ran
     for candidate, times in sampled(list(units.values()), problem, gpu, pool, rounds=2 * ROUNDS):
         values = [getattr(candidate.config, name) for name in FIELDS]
         halves = times[:ROUNDS], times[ROUNDS:]
-        yield [problem.m, problem.n, problem.k, problem.batch_count, problem.layout, *values, *map(_median, halves)]
+        of_shape = [getattr(shape, name) for name in OF_SHAPE]
+        yield [*of_shape, *values, *map(_median, halves)]
 
 
 def timed(
@@ -166,7 +186,7 @@ def _record(gpu: GpuBackend, seed: int) -> dict[str, Any]:
         "command": " ".join(["python", "tools/sweep.py", *sys.argv[1:]]),
         "seed": seed,
         "digest": KERNELS["wgmma"].digest,
-        "columns": {"launches": ["m", "n", "k", "batch", "layout", *FIELDS, "us", "again"]},
+        "columns": {"launches": [*OF_SHAPE, *FIELDS, "us", "again"]},
     }
 
 

@@ -33,7 +33,7 @@ UNIT = 1e-4
 FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
-    "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
+    "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n", "nbytes",
 )  # fmt: skip
 """What trees ask about, in the order of `Correction.features`."""
 _OF_PRODUCT = slice(FEATURES.index("m"), FEATURES.index("tile_m"))
@@ -84,7 +84,7 @@ def trees() -> Trees:
 
 def is_known(dtype: DType, gpu: Hardware) -> bool:
     """Whether the records have such elements, on GPUs with as many SMs that multiply as quickly."""
-    return dtype.nbytes == 2 and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
+    return dtype.nbytes <= 2 and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
 
 
 def is_limited_by_power(found: Found) -> bool:
@@ -100,19 +100,27 @@ class Correction:
     """How the order of ways to cut products of elements of `dtype` is corrected on a GPU."""
 
     def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware):
-        self._line = 128 // dtype.nbytes  # elements along k
+        self._nbytes, self._line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
         self._share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
         self._of_tiles = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self._line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
             tiles.sharers, tiles.swapped, tiles.by_turns, tiles.rows_m / tiles.tile_m, tiles.rows_n / tiles.tile_n,
+            np.full(tiles.tile_m.shape, dtype.nbytes),
         ])  # fmt: skip
 
+    def is_for(self, found: Found) -> bool:
+        """Whether products are corrected: not where power limits elements of 2 bytes.
+
+        Of 1 byte, the quickest in turns were also the quickest at the power limit (docs/performance-log.md).
+        """
+        return self._nbytes == 1 or not is_limited_by_power(found)
+
     def corrected(self, fixed: Fixed, found: Found, m: int) -> Array:
-        """The predicted times of m rows, those of the nearest ways corrected unless power limits the product.
+        """The predicted times of m rows, those of the nearest ways corrected if the product is.
 
         The least of all times stays as it is, so that a kernel is compared with others as before.
         """
-        if is_limited_by_power(found):
+        if not self.is_for(found):
             return found.us
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]
