@@ -40,6 +40,11 @@ RECORDS = {
     "sweep_thin_h100": "the same, of few rows",
     "sweep_second_h100": "the same, all layouts, later",
     "sweep_thin_second_h100": "the same, of few rows, later",
+    "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
+    "sweep_bytes_thin_h100": "the same, of few rows",
+    "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
+    "sweep_fp8_h100": "random products of fp8",
+    "sweep_fp8_large_h100": "the same, large, of whole multiples of 128",
 }
 FEW_ROWS = "gemv_h200"
 
@@ -64,7 +69,8 @@ def table() -> list[str]:
         "least |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    corrected = json.loads(TREES.read_text(encoding="utf-8"))["shares"]
+    shares_of = {nbytes: json.loads(path.read_text(encoding="utf-8"))["shares"] for nbytes, path in TREES.items()}
+    corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
     for name, about in {**RECORDS, FEW_ROWS: "1 to 16 rows, by `gemv` or `wgmma`"}.items():
         picked = list(_few_rows() if name == FEW_ROWS else _of_wgmma(name))
         shares = [each.share for each in picked]
@@ -76,14 +82,15 @@ def table() -> list[str]:
             f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.2f}, "
             f"{worst.shape} | {number} | {better} | {least} |"
         )
-    number, mean, least, low, better, highest, lower = corrected["all"]
-    return [
-        *lines,
-        "",
-        f"Of all {number} products that are corrected, the picks have {mean} by arithmetic, {least} at least and "
-        f"{low} below 0.9; with trees that were fitted to other products, {better}, {highest} at least and {lower} "
-        f"below 0.9.",
-    ]
+    lines.append("")
+    for nbytes, about in ((2, "2 bytes"), (1, "1 byte")):
+        number, mean, least, low, better, highest, lower = shares_of[nbytes]["all"]
+        lines.append(
+            f"Of all {number} products with elements of {about} that are corrected, the picks have {mean} by "
+            f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
+            f"{better}, {highest} at least and {lower} below 0.9."
+        )
+    return lines
 
 
 def _of_wgmma(name: str) -> Iterator[Picked]:

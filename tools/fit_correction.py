@@ -7,8 +7,9 @@ cross-validation), which is what a product that nobody has measured may expect.
 Needs catboost (pip install catboost), which nothing else does.
 
 examples:
-  python tools/fit_correction.py             the shares; half a minute
-  python tools/fit_correction.py --write     and write correction.json beside that module, fitted to all products
+  python tools/fit_correction.py                     the shares; half a minute
+  python tools/fit_correction.py --bytes 1           those of fp8 and int8
+  python tools/fit_correction.py --bytes 1 --write   and write trees beside that module, fitted to all products
 """
 
 import argparse
@@ -31,14 +32,19 @@ from tilewright.model.cost import COSTS, Array, fixed, found_of, prepare  # noqa
 from tilewright.model.ranking import correction  # noqa: E402
 from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction, Trees  # noqa: E402
 
-RECORDS = (
-    "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200", "sweep_halves_h200",
-    "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100", "sweep_thin_second_h100",
-    "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100",
-    "sweep_fp8_h100", "sweep_fp8_large_h100",
-)  # fmt: skip
+RECORDS = {
+    1: (
+        "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100", "sweep_fp8_h100", "sweep_fp8_large_h100",
+    ),
+    2: (
+        "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
+        "sweep_halves_h200", "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100",
+        "sweep_thin_second_h100",
+    ),
+}  # fmt: skip
+"""By the bytes of an element."""
 
-COUNT, DEPTH, RATE = 400, 6, 0.12
+COUNT, DEPTH, RATE = {1: 200, 2: 400}, 6, 0.12
 """Trees, their questions, and what of its correction each makes."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""
@@ -96,14 +102,17 @@ class Product(NamedTuple):
 def main() -> None:
     """Print the shares; with --write, write the trees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help=f"write {TREES.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help="write the trees")
+    parser.add_argument("--bytes", type=int, choices=RECORDS, default=2, help="of an element (default: 2)")
     options = parser.parse_args()
-    of_record = {name: list(products_of(name)) for name in RECORDS}
+    nbytes = options.bytes
+    of_record = {name: list(products_of(name, nbytes)) for name in RECORDS[nbytes]}
     products = [product for each in of_record.values() for product in each]
     folds = np.random.default_rng(0).integers(0, FOLDS, len(products))
     corrected = np.zeros(len(products))
     for fold in range(FOLDS):
-        trees = _trees(fit([product for product, of in zip(products, folds, strict=True) if of != fold]))
+        others = [product for product, of in zip(products, folds, strict=True) if of != fold]
+        trees = _trees(fit(others, COUNT[nbytes]))
         for index in np.flatnonzero(folds == fold):
             corrected[index] = products[index].share(trees)
     plain = np.array([product.share(None) for product in products])
@@ -116,21 +125,24 @@ def main() -> None:
     for name, values in shares.items():
         print(f"{name}: {', '.join(map(str, values))}")
     if options.write:
-        TREES.write_text(text_of({"shares": shares, **fit(products)}), encoding="utf-8")
-        print(f"wrote {TREES}, {TREES.stat().st_size} bytes")
+        path = TREES[nbytes]
+        path.write_text(text_of({"shares": shares, **fit(products, COUNT[nbytes])}), encoding="utf-8")
+        print(f"wrote {path}, {path.stat().st_size} bytes")
 
 
-def products_of(name: str) -> Iterator[Product]:
-    """Those of a record that the correction is for."""
+def products_of(name: str, nbytes: int = 2) -> Iterator[Product]:
+    """Those of a record that the correction for such elements is for."""
     for measured in load(ROOT / "results" / f"{name}.json"):
-        if correction.is_known(measured.solved.a.dtype, measured.hardware) and len(measured.us) >= LEAST:
+        dtype = measured.solved.a.dtype
+        known = dtype.nbytes == nbytes and correction.is_known(dtype, measured.hardware)
+        if known and len(measured.us) >= LEAST:
             product = Product.of(measured)
             if product is not None:
                 yield product
 
 
-def fit(products: Sequence[Product]) -> dict[str, Any]:
-    """The trees for these products, as they are stored."""
+def fit(products: Sequence[Product], count: int) -> dict[str, Any]:
+    """So many trees for these products, as they are stored."""
     import catboost
 
     pool = catboost.Pool(
@@ -140,7 +152,7 @@ def fit(products: Sequence[Product]) -> dict[str, Any]:
     )
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
-        "loss_function": "QueryRMSE", "iterations": COUNT, "depth": DEPTH, "learning_rate": RATE, "random_seed": 0,
+        "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH, "learning_rate": RATE, "random_seed": 0,
         "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
     model.fit(pool)

@@ -62,20 +62,16 @@ CHOICES = (
         H200,
         WgmmaConfig(group_m=16),
     ),
-    (
-        "8192x8192x8192 nt bf16",
-        H200,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, group_m=11, epilogue="direct"),
-    ),
+    ("8192x8192x8192 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=200, stages=3, epilogue="direct")),
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_n=128, stages=7, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=128, stages=7, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
         H20,
-        WgmmaConfig(tile_n=96, stages=8, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=96, stages=8, group_m=7, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "2048x11008x4096 nt bf16",
@@ -115,7 +111,7 @@ CHOICES = (
     (
         "2048x2048x2048 tn bf16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=16, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=128, stages=7, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=8)),
     (

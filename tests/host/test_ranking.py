@@ -8,7 +8,7 @@ import fit_correction
 import numpy as np
 import pytest
 
-from tilewright.dtypes import bf16, fp8_e4m3, fp16
+from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
 from tilewright.kernels.wgmma_space import Limits, Space
 from tilewright.model.cost import found_of
@@ -42,8 +42,9 @@ def test_trees_are_walked_question_by_question():
     assert found.logarithms(asked.T)[0] == pytest.approx(walked(found, asked[0]))
 
 
-def test_the_trees_of_the_package_are_whole():
-    found = trees()
+@pytest.mark.parametrize("nbytes", TREES)
+def test_the_trees_of_the_package_are_whole(nbytes):
+    found = trees(nbytes)
     depth, count = found.features.shape
     assert found.thresholds.shape == (depth, count)
     assert found.leaves.shape == (count, 2**depth)
@@ -102,9 +103,9 @@ def test_products_that_power_limits_keep_the_order_of_the_arithmetic():
     assert not is_limited_by_power(found_of(ranking.fixed(5120, 3072, 1), 300))
 
 
-@pytest.mark.parametrize(("dtype", "gpu"), list(combinations((bf16, fp16, fp8_e4m3), GPUS.values())))
+@pytest.mark.parametrize(("dtype", "gpu"), list(combinations((bf16, fp8_e4m3, fp32), GPUS.values())))
 def test_what_no_record_has_is_not_corrected(dtype, gpu):
-    known = dtype is not fp8_e4m3 and gpu in (H100_SXM, H200, H800)
+    known = dtype is not fp32 and gpu in (H100_SXM, H200, H800)
     assert is_known(dtype, gpu) == known
 
 
@@ -115,24 +116,27 @@ def test_other_gpus_are_ranked_by_the_arithmetic(gpu):
     np.testing.assert_array_equal(ranking.times(300, 5120, 3072, 1), found_of(of_n, 300).us)
 
 
-def test_the_correction_gains_on_products_to_which_it_was_not_fitted():
-    shares = json.loads(TREES.read_text())["shares"]
-    assert shares.keys() == {*fit_correction.RECORDS, "all"}
+@pytest.mark.parametrize("nbytes", TREES)
+def test_the_correction_gains_on_products_to_which_it_was_not_fitted(nbytes):
+    shares = json.loads(TREES[nbytes].read_text())["shares"]
+    assert shares.keys() == {*fit_correction.RECORDS[nbytes], "all"}
     number, mean, _, low, corrected, _, lower = shares["all"]
     assert number == sum(each[0] for name, each in shares.items() if name != "all")
     assert corrected > mean + 0.01
     assert lower < low / 2
 
 
-def test_the_picks_are_better_than_those_of_the_arithmetic_where_they_were_fitted():
-    products = list(fit_correction.products_of("sweep_thin_h100"))
-    gains = [math.log(each.share(trees()) / each.share(None)) for each in products]
+@pytest.mark.parametrize(("nbytes", "record"), [(2, "sweep_thin_h100"), (1, "sweep_bytes_thin_h100")])
+def test_the_picks_are_better_than_those_of_the_arithmetic_where_they_were_fitted(nbytes, record):
+    products = list(fit_correction.products_of(record, nbytes))
+    gains = [math.log(each.share(trees(nbytes)) / each.share(None)) for each in products]
     assert np.mean(gains) > 0.02
 
 
-def test_what_is_written_is_what_is_read(tmp_path, monkeypatch):
-    content = json.loads(TREES.read_text())
+@pytest.mark.parametrize("nbytes", TREES)
+def test_what_is_written_is_what_is_read(tmp_path, nbytes):
+    content = json.loads(TREES[nbytes].read_text())
     path = tmp_path / "correction.json"
     path.write_text(fit_correction.text_of(content))
     assert json.loads(path.read_text()) == content
-    assert path.read_text() == TREES.read_text()
+    assert path.read_text() == TREES[nbytes].read_text()

@@ -22,7 +22,8 @@ from tilewright.model.cost import Array, Fixed, Found, Tiles
 if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
 
-TREES = Path(__file__).with_name("correction.json")
+TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbytes in (1, 2)}
+"""Where the trees are, by the bytes of an element."""
 
 NEAREST = 12
 """How many of the quickest ways are corrected: the others were hardly ever the best that was measured."""
@@ -33,7 +34,7 @@ UNIT = 1e-4
 FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
-    "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n", "nbytes",
+    "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
 )  # fmt: skip
 """What trees ask about, in the order of `Correction.features`."""
 _OF_PRODUCT = slice(FEATURES.index("m"), FEATURES.index("tile_m"))
@@ -71,9 +72,9 @@ class Trees(NamedTuple):
 
 
 @cache
-def trees() -> Trees:
-    """Those that come with the package."""
-    stored = json.loads(TREES.read_text(encoding="utf-8"))
+def trees(nbytes: int) -> Trees:
+    """Those that come with the package for elements of so many bytes."""
+    stored = json.loads(TREES[nbytes].read_text(encoding="utf-8"))
     order = np.array([FEATURES.index(name) for name in stored["features"]], np.intp)
     return Trees.of(
         order[np.array(stored["asked"], np.intp)],
@@ -84,7 +85,7 @@ def trees() -> Trees:
 
 def is_known(dtype: DType, gpu: Hardware) -> bool:
     """Whether the records have such elements, on GPUs with as many SMs that multiply as quickly."""
-    return dtype.nbytes <= 2 and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
+    return dtype.nbytes in TREES and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
 
 
 def is_limited_by_power(found: Found) -> bool:
@@ -105,7 +106,6 @@ class Correction:
         self._of_tiles = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self._line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
             tiles.sharers, tiles.swapped, tiles.by_turns, tiles.rows_m / tiles.tile_m, tiles.rows_n / tiles.tile_n,
-            np.full(tiles.tile_m.shape, dtype.nbytes),
         ])  # fmt: skip
 
     def is_for(self, found: Found) -> bool:
@@ -125,7 +125,7 @@ class Correction:
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]
         us = found.us.copy()
-        nearest = us[ways] * np.exp(trees().logarithms(self.features(fixed, found, m, ways)))
+        nearest = us[ways] * np.exp(trees(self._nbytes).logarithms(self.features(fixed, found, m, ways)))
         us[ways] = nearest * (us[ways[0]] / nearest.min())
         return us
 
