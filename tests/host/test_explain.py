@@ -297,3 +297,31 @@ def test_results_are_only_advised_in_types_that_a_product_has(dtype, taken):
     assert [change for change in changes if "take the result" in change] == (
         [f"take the result in {taken}"] if taken else []
     )
+
+
+def test_operands_of_any_size_are_explained():
+    """The imagined addresses of larger ones are not nearer, and nothing is allocated."""
+    found = tw.explain(tw.spec((2**30, 2**14), "bf16"), tw.spec((2**14, 64), "bf16"), gpu="H200")
+    assert found.problem.m == 2**30
+    assert explained(10**7, 10**6, 16).problem.out.row_stride == 10**6
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((10**6,) * 3, ["the product of a and b is too large for wgmma", "the planner chose: it gives each CTA",
+                        "split the product"]),
+        ((10**12, 16, 10), ["m is 1000000000000 and at most", "split the product"]),
+        ((10**13,) * 3, ["shape=(10000000000000, 10000000000000)", "addresses reach", "smaller extents"]),
+    ],
+)  # fmt: skip
+def test_products_beyond_all_limits_are_refused_without_a_word_of_a_config(shape, words):
+    said = error("explain", *shape, "--gpu", "H200")
+    assert all(word in said for word in words)
+    assert "--config" not in said
+
+
+def test_a_config_beyond_a_limit_is_named_as_the_argument():
+    config = WgmmaConfig(tile_m=256, tile_n=208, stages=3, group_m=9, epilogue="direct")
+    with pytest.raises(tw.ConfigError, match=r"^config: it gives each CTA .* split the product"):
+        explained(10**6, 10**6, 10**6, config=config)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.doubles import GpuArray, Shared
 from tilewright import dtypes
 from tilewright.arrays import adopt
-from tilewright.operand import HOST, Operand
+from tilewright.operand import HOST, Operand, result
 
 
 def operand(shape, strides, pointer=4096, dtype=dtypes.fp16):
@@ -135,6 +135,12 @@ def test_byte_range_and_self_overlap_by_enumeration(view):
 
 def test_more_elements_than_places_overlap_without_a_list_of_them():
     assert operand((10**7, 10**7), (1, 1), 4096).overlaps_itself()
+
+
+def test_a_result_without_memory_overlaps_nothing_and_takes_none():
+    out = result((10**7, 10**7), dtypes.fp32, HOST)
+    assert out.alignment == 16
+    assert not out.overlaps(operand((4, 4), (4, 1), 64))
 
 
 @SETTINGS

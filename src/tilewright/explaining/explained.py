@@ -174,7 +174,7 @@ def _time(choice: Choice, hardware: Hardware) -> Time | None:
 
 def _tiles(choice: Choice, hardware: Hardware) -> Tiles:
     kernel, config, problem = choice.kernel, choice.config, choice.copied.problem
-    constants, solved = kernel.check(config, problem, hardware), kernel.oriented(config, problem)
+    constants, solved = choice.check(hardware), kernel.oriented(config, problem)
     count, found = kernel.tile_count(constants, solved), kernel.breakdown(config, problem, hardware)
     slots = found.slots if found else hardware.sm_count * kernel.ctas_of_sm(constants)
     waves = -(-count // slots)
@@ -187,7 +187,7 @@ def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
     """The traffic with GMEM, L2 and SMEM, for all products of a batch; with GMEM also that of the epilogue."""
     kernel, problem = choice.kernel, choice.copied.problem
     solved = kernel.oriented(choice.config, problem)
-    blocking = kernel.blocking(kernel.check(choice.config, problem, hardware))
+    blocking = kernel.blocking(choice.check(hardware))
     sizes = problem.a.dtype.nbytes, problem.out.dtype.nbytes
     count = problem.batch_count
     written = {"out", *(name for name, _ in problem.epilogue.written())}

@@ -27,12 +27,19 @@ MAX_TILES = 2**31 - 1
 
 
 class ConfigError(ArgumentValueError):
-    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU.
+
+    fault: what is wrong with it, and what to do.
+    """
+
+    fault = ""
 
     @classmethod
     def of(cls, config: object, fault: str) -> "ConfigError":
         """The error that says what is wrong with a Config and what to do, and then which Config it is."""
-        return cls(f"config: {fault}; the Config is {brief(config)}")
+        error = cls(f"config: {fault}; the Config is {brief(config)}")
+        error.fault = fault
+        return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +262,7 @@ class Kernel(ABC):
             raise ConfigError.of(
                 config,
                 f"it cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger tiles, or "
-                "split the batch",
+                "split the product",
             )
         return self.launch_shape(constants, problem, hardware)
 

@@ -302,7 +302,8 @@ class WgmmaKernel(Kernel):
         if steps > MAX_STEPS:
             raise ConfigError.of(
                 config,
-                f"it gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: split the batch",
+                f"it gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: split the "
+                "product",
             )
         return shape
 
