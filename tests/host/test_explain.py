@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -231,6 +232,22 @@ def test_scales_of_fp8_are_explained():
     assert found.problem.epilogue.expression.recipe == "row"
     assert found.problem.out.dtype.name == "bf16"
     assert tw.explain(a, b, fast_accumulation=True, gpu="H200").problem.fast_accumulation
+
+
+def test_zero_points_and_a_scale_of_the_result_are_explained():
+    scales = {"recipe": "tensor", "scale_a": tw.spec((), "fp32"), "scale_b": tw.spec((), "fp32"), "gpu": "H200"}
+    a, b = tw.spec((256, 128), "int8"), tw.spec((128, 256), "int8", (1, 128))
+    found = tw.explain(a, b, zero_a=tw.spec((256, 1), "int32"), **scales)
+    assert "zero_a" in found.problem.epilogue.expression.operands
+    a, b = tw.spec((256, 128), "fp8_e4m3"), tw.spec((128, 256), "fp8_e4m3", (1, 128))
+    found = tw.explain(a, b, scale_out=tw.spec((), "fp32"), out_dtype="fp8_e4m3", **scales)
+    assert "scale_out" in found.problem.epilogue.expression.operands
+
+
+def test_explain_takes_what_of_plan_decides_about_a_product():
+    of_plan, own = (set(signature(function).parameters) for function in (tw.plan, tw.explain))
+    assert of_plan - own == {"backend", "stream", "tune", "m"}
+    assert own - of_plan == {"gpu"}
 
 
 @pytest.mark.parametrize(

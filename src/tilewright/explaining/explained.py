@@ -43,6 +43,8 @@ def explain(
     recipe: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_a: Any = None,
+    scale_out: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -53,13 +55,15 @@ def explain(
 ) -> Explanation:
     """Why `plan` would take its kernel and Config for a product, how long the product takes, and what would help.
 
-    Takes the arguments of `plan` that decide this; each array may be a `spec`, which has no memory. gpu: the name of a
-    GPU, in any case, which need not be there; H100 means H100-SXM. By default it is the arrays' own, or this machine's
-    first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, an ArgumentValueError for
-    a product without sums, and an UnsupportedError for a GPU that no kernel is known on, which names the others.
+    Takes the arguments of `plan` but those of a process (backend, stream), of a range of rows (m) and of measurements
+    (tune); each array may be a `spec`, which has no memory. gpu: the name of a GPU, in any case, which need not be
+    there; H100 means H100-SXM. By default it is the arrays' own, or this machine's first one, or an H200. Nothing is
+    compiled. Raises what `plan` raises for these arguments, an ArgumentValueError for a product without sums, and an
+    UnsupportedError for a GPU that no kernel is known on, which names the others.
     """
+    scaling = Scaling(recipe, scale_a, scale_b, zero_a, scale_out)
     expression, of_expression = expression_of(
-        epilogue, operands, gate, outputs, activation, Scaling(recipe, scale_a, scale_b), c=c, beta=beta, bias=bias
+        epilogue, operands, gate, outputs, activation, scaling, c=c, beta=beta, bias=bias
     )
     if expression is not None:
         bias = activation = None  # they are in it
