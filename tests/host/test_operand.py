@@ -165,7 +165,9 @@ def test_overlap_by_enumeration(first, second):
 )
 def test_dtypes_by_the_names_of_every_library(name, expected):
     if expected is None:
-        with pytest.raises(TypeError, match=r"out_dtype=.* is not a supported dtype.*bf16, fp16, fp32.*convert"):
+        with pytest.raises(
+            TypeError, match=r"out_dtype=.* is not a supported dtype: use bf16, fp16, fp32, fp8_e4m3, fp8_e5m2, int32$"
+        ):
             dtypes.parse(name, "out_dtype")
     else:
         assert dtypes.parse(name, "out_dtype") is expected
