@@ -6,13 +6,13 @@ from typing import Any
 
 from tilewright.api import gpu_count
 from tilewright.arrays import adopt
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, bf16
 from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.explaining.decision import decision
 from tilewright.explaining.explanation import Explanation, Tiles, Time
 from tilewright.explaining.remedies import free_rows, planned_seconds, remedies
 from tilewright.explaining.rivals import rivals
-from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, named
+from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, Unit, named
 from tilewright.kernels.registry import KERNELS
 from tilewright.model.chips import CHIPS
 from tilewright.model.speed_of_light import speed_of_light
@@ -77,7 +77,7 @@ def explain(
     if problem.is_empty or problem.k == 0:
         raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
     check_names(kernel, config)
-    hardware, present = gpu_of(gpu, given["a"].device)
+    hardware, present = gpu_of(gpu, given["a"].device, problem.a.dtype)
     if not present:
         _require_kernel(hardware, problem.a.dtype)
     return explained(problem, hardware, present=present, kernel=kernel, config=config)
@@ -122,10 +122,10 @@ def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Oper
     return {name: (found | specs)[name] for name in given}
 
 
-def gpu_of(gpu: str | None, device: int = HOST) -> tuple[Hardware, bool]:
-    """The GPU that is meant, and whether it is there."""
+def gpu_of(gpu: str | None, device: int = HOST, dtype: DType = bf16) -> tuple[Hardware, bool]:
+    """The GPU that is meant, and whether it is there; dtype: what it is to multiply, for the names in an error."""
     if gpu is not None:
-        wanted = named(gpu, "gpu", CHIPS).gpu
+        wanted = named(gpu, "gpu", CHIPS, _usable(dtype)).gpu
         return wanted, gpu_count() > 0 and _there(0).name == wanted.name
     if device != HOST or gpu_count():
         return _there(max(device, 0)), True
@@ -137,23 +137,31 @@ def _require_kernel(gpu: Hardware, dtype: DType) -> None:
 
     Kernels themselves say why they do not take a product.
     """
-    users = {kernel.unit_of(dtype) for kernel in KERNELS.values()}
-
-    def usable(each: Hardware) -> bool:
-        return each.capability >= LEAST_CAPABILITY and not users.isdisjoint(units_of(each))
-
-    def units_of(each: Hardware) -> list[str]:
-        return [unit for unit, multiplied, _ in each.rates if multiplied == dtype]
-
-    new = gpu.capability >= LEAST_CAPABILITY
-    if usable(gpu) or (new and not units_of(gpu)):
+    new, units = gpu.capability >= LEAST_CAPABILITY, _units_of(gpu, dtype)
+    if new and not (units and _users(dtype).isdisjoint(units)):
         return
     why, remedy = f"is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}", ""
     if new:
-        why = f"multiplies {dtype} at a known rate by {', '.join(units_of(gpu))} alone, which no kernel uses"
+        why = f"multiplies {dtype} at a known rate by {', '.join(units)} alone, which no kernel uses"
         remedy = ", or fp32"
-    others = ", ".join(name for name, chip in CHIPS.items() if usable(chip.gpu))
-    raise UnsupportedError(f"gpu={gpu.name} {why}: use {others}{remedy}")
+    raise UnsupportedError(f"gpu={gpu.name} {why}: use {', '.join(_usable(dtype))}{remedy}")
+
+
+def _usable(dtype: DType) -> list[str]:
+    """The names of the GPUs that a kernel can multiply a type on."""
+    users = _users(dtype)
+    gpus = {name: chip.gpu for name, chip in CHIPS.items() if chip.gpu.capability >= LEAST_CAPABILITY}
+    return [name for name, gpu in gpus.items() if not users.isdisjoint(_units_of(gpu, dtype))]
+
+
+def _users(dtype: DType) -> set[Unit]:
+    """The units that kernels multiply a type by."""
+    return {kernel.unit_of(dtype) for kernel in KERNELS.values()}
+
+
+def _units_of(gpu: Hardware, dtype: DType) -> list[Unit]:
+    """The units that a GPU multiplies a type by, at a known rate."""
+    return [unit for unit, multiplied, _ in gpu.rates if multiplied == dtype]
 
 
 def _there(device: int) -> Hardware:
