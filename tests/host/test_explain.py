@@ -254,7 +254,8 @@ def test_explain_takes_what_of_plan_decides_about_a_product():
     ("call", "words"),
     [
         (lambda: explained(8, 8, 0), ["no sums", "1 or more"]),
-        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99'", "H200", "B200"]),
+        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99' is unknown: use A100", "H800, H20"]),
+        (lambda: explained(8, 8, 8, "fp32", gpu="V99"), ["gpu='V99' is unknown: use A100", "H200", "B200"]),
         (lambda: explained(8, 8, 8, gpu="V100"), ["gpu=V100 is sm_70", "need sm_80: use A100, RTX-4090, H100-SXM"]),
         (lambda: explained(8, 8, 8, gpu="B200"), ["by tcgen05 alone, which no kernel uses: use A100,", ", or fp32"]),
         (lambda: explained(8, 8, 8, "fp8_e4m3", gpu="A100"), ["mma needs tensor cores for fp8"]),
@@ -286,6 +287,24 @@ def test_the_command_takes_a_config_and_an_epilogue():
     assert record["batch"] == [3]
     assert (record["config"]["tile_m"], record["config"]["tile_n"]) == (128, 64)
     assert "tile_p" in error("explain", 64, 64, 64, "--config", "tile_p=3")
+
+
+def test_the_stages_of_a_config_follow_from_its_tile_unless_they_are_named():
+    words = ("explain", 64, 64, 64, "--gpu", "H200", "--config")
+    assert in_json(*words, "tile_m=128")["config"]["stages"] == 11
+    assert in_json(*words, "tile_m=128,stages=3")["config"]["stages"] == 3
+    assert "take fewer stages" in error(*words, "tile_m=128,stages=12")
+    assert "breaks the rule" in error(*words, "tile_m=100")
+    large = in_json(*words[:4], "--gpu", "A100", "--config", "tile_m=128,tile_n=256,tile_k=64,warps_n=4")
+    assert large["config"]["stages"] == 3
+
+
+def test_a_gpu_has_the_name_that_its_driver_gives_it():
+    assert explained(64, 64, 64, gpu="NVIDIA H100 80GB HBM3").gpu == "H100-SXM"
+    assert explained(64, 64, 64, gpu="NVIDIA GeForce RTX 4090").gpu == "RTX-4090"
+    for name in ("NVIDIA GeForce RTX 3090", "NVIDIA L40S", "H100 80GB HBM3"):
+        with pytest.raises(ValueError, match="is unknown"):
+            explained(64, 64, 64, gpu=name)
 
 
 def test_a_rung_that_the_model_does_not_know_is_explained_as_far_as_it_goes():

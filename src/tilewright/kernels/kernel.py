@@ -27,10 +27,7 @@ MAX_TILES = 2**31 - 1
 
 
 class ConfigError(ArgumentValueError):
-    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU.
-
-    fault: what is wrong with it, and what to do.
-    """
+    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU; `fault` says what."""
 
     fault = ""
 
@@ -137,6 +134,10 @@ class Kernel(ABC):
     def variants(self, config: Any, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """Configs that differ in what the model does not see; a tuner measures them for the best candidates."""
         return ()
+
+    def staged(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
+        """The Config with as many stages as `configs` would give its tile; itself if no stages follow from that."""
+        return config
 
     def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
