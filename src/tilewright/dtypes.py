@@ -100,6 +100,15 @@ def results(a: DType, b: DType, *, scaled: bool) -> tuple[DType, ...]:
     return tuple(kind for kind in kinds if kind.kind == "float") if scaled else kinds
 
 
+_TAKEN: dict[str, tuple[DType, ...]] = {
+    **dict.fromkeys(("a.dtype", "b.dtype"), (*FLOATS, *FP8, int8)),
+    **dict.fromkeys(("c.dtype", "bias.dtype"), FLOATS),
+    **dict.fromkeys(("scale_a.dtype", "scale_b.dtype", "scale_out.dtype"), (fp32,)),
+    "zero_a.dtype": (int32,),
+    **dict.fromkeys(("out_dtype", "out.dtype"), (*FLOATS, *FP8, int32)),
+}
+"""What an array may be, where that is not everything."""
+
 _BY_NAME = {alias: d for d in SUPPORTED for alias in (d.name, d.numpy, d.torch)} | {"fp8": fp8_e4m3}
 """Also by the names that NumPy and torch have; fp8 alone is the one with the finer steps, as in most models."""
 
@@ -132,10 +141,10 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        of_epilogue = argument in ("c.dtype", "bias.dtype") or argument.startswith(("operands[", "outputs["))
-        names = ", ".join(each.name for each in FLOATS) if of_epilogue else NAMES
-        remedy = f"use {names} (an array of another: convert it first)"
-        if argument == "out.dtype":
-            remedy = f"pass an out of {NAMES}"
+        takes = FLOATS if argument.startswith(("operands[", "outputs[")) else _TAKEN.get(argument, SUPPORTED)
+        names = ", ".join(each.name for each in takes)
+        remedy = f"pass an out of {names}" if argument == "out.dtype" else f"use {names}"
+        if argument.endswith(".dtype") and argument != "out.dtype":
+            remedy += " (an array of another: convert it first)"
         raise ArgumentTypeError(f"{argument}={name} is not a supported dtype: {remedy}")
     return found

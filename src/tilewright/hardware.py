@@ -1,7 +1,7 @@
 """The GPUs as named tuples of data-sheet facts; the models and the planner read only these."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -218,16 +218,19 @@ def standing_for(arch: str) -> Hardware:
 @overload
 def named(name: str, argument: str) -> Hardware: ...
 @overload
-def named(name: str, argument: str, among: Mapping[str, Known]) -> Known: ...
-def named(name: str, argument: str, among: Mapping[str, Any] = GPUS) -> Any:
-    """The GPU that a user names, in any case; H100 means H100-SXM. An ArgumentValueError lists the names.
+def named(name: str, argument: str, among: Mapping[str, Known], usable: Sequence[str] = ()) -> Known: ...
+def named(name: str, argument: str, among: Mapping[str, Any] = GPUS, usable: Sequence[str] = ()) -> Any:
+    """The GPU that a user names, in any case, or by what its driver says; H100 means H100-SXM.
 
-    among: what is chosen from, by name; the GPUs that planning knows if not given.
+    among: what is chosen from, by name; the GPUs that planning knows if not given. usable: the names that the
+    ArgumentValueError for another lists; all if not given.
     """
     by_name = {known.lower(): gpu for known, gpu in among.items()} | {"h100": among[H100_SXM.name]}
     found = by_name.get(name.lower().replace(" ", "-")) if isinstance(name, str) else None
+    if found is None and isinstance(name, str) and name.lower().startswith("nvidia "):
+        found = among.get(_recognized(name, among) or "")
     if found is None:
-        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(among)}")
+        raise ArgumentValueError(f"{argument}={name!r} is unknown: use {', '.join(usable or among)}")
     return found
 
 
@@ -236,9 +239,16 @@ def recognize(device_name: str) -> Hardware | None:
 
     The rates per clock and SM hold for every board of a model; memory, clocks and SM counts differ between boards.
     """
-    words = set(re.split(r"[\W_]+", device_name))
-    entries = (gpu for gpu in GPUS.values() if gpu.name.split("-")[0] in words)
-    return max(entries, key=lambda gpu: len(words.intersection(gpu.name.split("-"))), default=None)
+    name = _recognized(device_name, GPUS)
+    return None if name is None else GPUS[name]
+
+
+def _recognized(device_name: str, names: Iterable[str]) -> str | None:
+    """Which of these names is in a driver's device name: its number must be there, such as H100 or 4090."""
+    words = set(re.split(r"[\W_]+", device_name.upper()))
+    parts = {name: name.upper().split("-") for name in names}
+    found = (name for name, split in parts.items() if all(part in words for part in split if part[-1].isdecimal()))
+    return max(found, key=lambda name: len(words.intersection(parts[name])), default=None)
 
 
 def with_article(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.dtypes import DType, parse
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.rounding import round_up
 
 HOST = -1
 """The device number of arrays in host memory; GPUs count from 0."""
@@ -130,8 +131,11 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-_APART = 1 << 44
-"""Between the addresses of operands that are only imagined."""
+APART = 1 << 64
+"""Between the addresses of operands that are only imagined, so that none overlap."""
+
+_MOST_BYTES = 1 << 63
+"""More than any array has, and no more than half of what lies between two imagined ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Spec:
 
     def operand(self, place: int, device: int = HOST) -> Operand:
         """An Operand at an imagined address of its own; place: a small number that no other one has."""
-        return Operand((place + 1) * _APART, self.shape, self.strides, self.dtype, device, True, None)
+        return Operand((place + 1) * APART, self.shape, self.strides, self.dtype, device, True, None)
 
 
 def spec(shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Spec:
@@ -161,7 +165,21 @@ def spec(shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None)
         raise ArgumentValueError(
             f"strides={steps} are {len(steps)} and shape={extents} has {len(extents)}: give one each"
         )
-    return Spec(extents, parse(dtype, "dtype"), steps)
+    element = parse(dtype, "dtype")
+    low, high = byte_range(0, extents, steps, element.nbytes)
+    if high - low > _MOST_BYTES:
+        raise ArgumentValueError(
+            f"shape={extents} with strides of {steps} elements of {element} spans {high - low} bytes, and addresses "
+            f"reach {_MOST_BYTES}: give smaller extents"
+        )
+    return Spec(extents, element, steps)
+
+
+def result(shape: tuple[int, ...], dtype: DType, device: int) -> Operand:
+    """A packed operand that has no memory yet: it ends at address 0, before all others."""
+    strides = contiguous_strides(shape)
+    _, size = byte_range(0, shape, strides, dtype.nbytes)
+    return Operand(-round_up(size, 16), shape, strides, dtype, device, True, None)
 
 
 def _numbers(name: str, values: Sequence[int]) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from compile.test_inspection import needs_nvdisasm
+from tilewright import hardware
 from tilewright.bench.micro import banks, fma, loads, strides, wgmma
 from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
 from tilewright.cli import app
@@ -79,6 +80,17 @@ def test_the_command_in_the_emulator(tmp_path):
         (8, 2, None, 18),
     ]
     assert invoke(*words, "--warpgroups", "1").stdout.startswith("1 kernels break no rule")
+
+
+def test_the_emulator_takes_few_columns_and_says_how_to_get_all(monkeypatch):
+    words = ("--kind", "bf16:K:K", "--warpgroups", "1", "--backend", "emulator", "--json")
+    done = invoke(*words)
+    assert [case["n"] for case in json.loads(done.stdout)["cases"]] == [8, 64]
+    assert "those of n=8,64: --n all takes all" in done.stderr
+    monkeypatch.setattr(hardware, "WGMMA_N", (8, 16, 24))
+    done = invoke(*words, "--n", "all")
+    assert [case["n"] for case in json.loads(done.stdout)["cases"]] == [8, 16, 24]
+    assert done.stderr == ""
 
 
 def test_the_table_of_a_gpu(monkeypatch):

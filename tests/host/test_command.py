@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from support.commands import error
 from tilewright.cli import app as PROGRAM
 from tilewright.cli.command import Command, CommandLine, Gives, as_typed, command
 from tilewright.cli.options import Json
@@ -112,6 +113,13 @@ def test_a_value_that_looks_like_an_option_is_written_behind_two_hyphens():
 
 def test_a_defect_keeps_its_traceback():
     assert isinstance(run(grow, "14").exception, ValueError)
+
+
+@pytest.mark.parametrize("flag", ["--gpu", "--chip"])
+def test_an_error_names_an_option_as_it_was_typed(flag):
+    for words in (["model", "speed-of-light"], ["explain", "64", "64", "64"]):
+        assert error(*words, flag, "foo").startswith(f"tilewright: {flag}='foo' is unknown")
+        assert error(*words, f"{flag}=foo").startswith(f"tilewright: {flag}='foo' is unknown")
 
 
 def test_errors_name_the_options_of_all_commands_as_click_does():

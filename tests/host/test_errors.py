@@ -173,6 +173,16 @@ def masked():
     return (np.ma.masked_array(f16(3, 4)), f16(4, 5)), {}
 
 
+@bad(TypeError, "a.dtype=int64 is not a supported dtype: use bf16, fp16, fp32, fp8_e4m3, fp8_e5m2, int8 (an array of")
+def int64_factors():
+    return (np.zeros((3, 4), np.int64), np.zeros((4, 5), np.int64)), {}
+
+
+@bad(ValueError, "epilogue: with a gate there is no acc: its sums are x and y")
+def acc_of_a_gate():
+    return (f16(3, 4), f16(4, 6)), {"epilogue": "acc", "gate": "stacked"}
+
+
 @bad(TypeError, "out.dtype=float64 is not a supported dtype: pass an out of bf16, fp16, fp32")
 def float64_out():
     return (f16(3, 4), f16(4, 5)), {"out": np.zeros((3, 5))}
@@ -183,17 +193,17 @@ def unsupported_out_dtype():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": "int8"}
 
 
-@bad(TypeError, "out_dtype=('f4', -1)", "bf16, fp16, fp32", "convert")
+@bad(TypeError, "out_dtype=('f4', -1)", "bf16, fp16, fp32", "int32")
 def out_dtype_that_numpy_refuses():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": ("f4", -1)}
 
 
-@bad(TypeError, "out_dtype=>f4", "bf16, fp16, fp32", "convert")
+@bad(TypeError, "out_dtype=>f4", "bf16, fp16, fp32", "int32")
 def out_dtype_is_byte_swapped():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": np.dtype(">f4")}
 
 
-@bad(TypeError, "out_dtype=3.0", "bf16, fp16, fp32", "convert")
+@bad(TypeError, "out_dtype=3.0", "bf16, fp16, fp32", "int32")
 def out_dtype_is_a_number():
     return (f16(3, 4), f16(4, 5)), {"out_dtype": np.float32(3)}
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -233,11 +234,28 @@ def test_scales_of_fp8_are_explained():
     assert tw.explain(a, b, fast_accumulation=True, gpu="H200").problem.fast_accumulation
 
 
+def test_zero_points_and_a_scale_of_the_result_are_explained():
+    scales = {"recipe": "tensor", "scale_a": tw.spec((), "fp32"), "scale_b": tw.spec((), "fp32"), "gpu": "H200"}
+    a, b = tw.spec((256, 128), "int8"), tw.spec((128, 256), "int8", (1, 128))
+    found = tw.explain(a, b, zero_a=tw.spec((256, 1), "int32"), **scales)
+    assert "zero_a" in found.problem.epilogue.expression.operands
+    a, b = tw.spec((256, 128), "fp8_e4m3"), tw.spec((128, 256), "fp8_e4m3", (1, 128))
+    found = tw.explain(a, b, scale_out=tw.spec((), "fp32"), out_dtype="fp8_e4m3", **scales)
+    assert "scale_out" in found.problem.epilogue.expression.operands
+
+
+def test_explain_takes_what_of_plan_decides_about_a_product():
+    of_plan, own = (set(signature(function).parameters) for function in (tw.plan, tw.explain))
+    assert of_plan - own == {"backend", "stream", "tune", "m"}
+    assert own - of_plan == {"gpu"}
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: explained(8, 8, 0), ["no sums", "1 or more"]),
-        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99'", "H200", "B200"]),
+        (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99' is unknown: use A100", "H800, H20"]),
+        (lambda: explained(8, 8, 8, "fp32", gpu="V99"), ["gpu='V99' is unknown: use A100", "H200", "B200"]),
         (lambda: explained(8, 8, 8, gpu="V100"), ["gpu=V100 is sm_70", "need sm_80: use A100, RTX-4090, H100-SXM"]),
         (lambda: explained(8, 8, 8, gpu="B200"), ["by tcgen05 alone, which no kernel uses: use A100,", ", or fp32"]),
         (lambda: explained(8, 8, 8, "fp8_e4m3", gpu="A100"), ["mma needs tensor cores for fp8"]),
@@ -271,6 +289,24 @@ def test_the_command_takes_a_config_and_an_epilogue():
     assert "tile_p" in error("explain", 64, 64, 64, "--config", "tile_p=3")
 
 
+def test_the_stages_of_a_config_follow_from_its_tile_unless_they_are_named():
+    words = ("explain", 64, 64, 64, "--gpu", "H200", "--config")
+    assert in_json(*words, "tile_m=128")["config"]["stages"] == 11
+    assert in_json(*words, "tile_m=128,stages=3")["config"]["stages"] == 3
+    assert "take fewer stages" in error(*words, "tile_m=128,stages=12")
+    assert "breaks the rule" in error(*words, "tile_m=100")
+    large = in_json(*words[:4], "--gpu", "A100", "--config", "tile_m=128,tile_n=256,tile_k=64,warps_n=4")
+    assert large["config"]["stages"] == 3
+
+
+def test_a_gpu_has_the_name_that_its_driver_gives_it():
+    assert explained(64, 64, 64, gpu="NVIDIA H100 80GB HBM3").gpu == "H100-SXM"
+    assert explained(64, 64, 64, gpu="NVIDIA GeForce RTX 4090").gpu == "RTX-4090"
+    for name in ("NVIDIA GeForce RTX 3090", "NVIDIA L40S", "H100 80GB HBM3"):
+        with pytest.raises(ValueError, match="is unknown"):
+            explained(64, 64, 64, gpu=name)
+
+
 def test_a_rung_that_the_model_does_not_know_is_explained_as_far_as_it_goes():
     found = explained(1024, 1024, 1024, "fp32", "nn", kernel="smem_tiles")
     assert found.time is None
@@ -297,3 +333,31 @@ def test_results_are_only_advised_in_types_that_a_product_has(dtype, taken):
     assert [change for change in changes if "take the result" in change] == (
         [f"take the result in {taken}"] if taken else []
     )
+
+
+def test_operands_of_any_size_are_explained():
+    """The imagined addresses of larger ones are not nearer, and nothing is allocated."""
+    found = tw.explain(tw.spec((2**30, 2**14), "bf16"), tw.spec((2**14, 64), "bf16"), gpu="H200")
+    assert found.problem.m == 2**30
+    assert explained(10**7, 10**6, 16).problem.out.row_stride == 10**6
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((10**6,) * 3, ["the product of a and b is too large for wgmma", "the planner chose: it gives each CTA",
+                        "split the product"]),
+        ((10**12, 16, 10), ["m is 1000000000000 and at most", "split the product"]),
+        ((10**13,) * 3, ["shape=(10000000000000, 10000000000000)", "addresses reach", "smaller extents"]),
+    ],
+)  # fmt: skip
+def test_products_beyond_all_limits_are_refused_without_a_word_of_a_config(shape, words):
+    said = error("explain", *shape, "--gpu", "H200")
+    assert all(word in said for word in words)
+    assert "--config" not in said
+
+
+def test_a_config_beyond_a_limit_is_named_as_the_argument():
+    config = WgmmaConfig(tile_m=256, tile_n=208, stages=3, group_m=9, epilogue="direct")
+    with pytest.raises(tw.ConfigError, match=r"^config: it gives each CTA .* split the product"):
+        explained(10**6, 10**6, 10**6, config=config)

@@ -36,6 +36,7 @@ def test_random_products_are_met_better_than_by_the_costs_that_rank():
 def test_the_result_is_recorded():
     recorded = json.loads(explain_accuracy.RECORD.read_text())
     near = [abs(launch.error) <= explain_accuracy.NEAR for launch in launches(*explain_accuracy.SUITES)]
+    assert set(recorded["records"]) == {*explain_accuracy.SUITES, *explain_accuracy.SWEEPS}
     assert recorded["suites_within_tenth"] == pytest.approx(sum(near) / len(near), abs=0.03)
     assert recorded["command"] == "python tools/explain_accuracy.py"
 

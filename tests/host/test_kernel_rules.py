@@ -156,7 +156,7 @@ def test_the_k_blocks_of_a_cta_are_counted_in_32_bits():
     wgmma, config, k_blocks = KERNELS["wgmma"], WgmmaConfig(64, 8, 2, epilogue="direct"), 2**14
     tiles = H200.sm_count * ((2**31 - 1) // k_blocks)
     wgmma.check(config, product(bf16, k=64 * k_blocks, n=8, batch=(tiles,)), H200)
-    with pytest.raises(ConfigError, match=r"gives each CTA 2147483648 k-blocks .* split the batch"):
+    with pytest.raises(ConfigError, match=r"gives each CTA 2147483648 k-blocks .* split the product"):
         wgmma.check(config, product(bf16, k=64 * k_blocks, n=8, batch=(tiles + 1,)), H200)
 
 

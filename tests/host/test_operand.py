@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.doubles import GpuArray, Shared
 from tilewright import dtypes
 from tilewright.arrays import adopt
-from tilewright.operand import HOST, Operand
+from tilewright.operand import HOST, Operand, result
 
 
 def operand(shape, strides, pointer=4096, dtype=dtypes.fp16):
@@ -137,6 +137,12 @@ def test_more_elements_than_places_overlap_without_a_list_of_them():
     assert operand((10**7, 10**7), (1, 1), 4096).overlaps_itself()
 
 
+def test_a_result_without_memory_overlaps_nothing_and_takes_none():
+    out = result((10**7, 10**7), dtypes.fp32, HOST)
+    assert out.alignment == 16
+    assert not out.overlaps(operand((4, 4), (4, 1), 64))
+
+
 @SETTINGS
 @given(views, views)
 def test_overlap_by_enumeration(first, second):
@@ -159,7 +165,9 @@ def test_overlap_by_enumeration(first, second):
 )
 def test_dtypes_by_the_names_of_every_library(name, expected):
     if expected is None:
-        with pytest.raises(TypeError, match=r"out_dtype=.* is not a supported dtype.*bf16, fp16, fp32.*convert"):
+        with pytest.raises(
+            TypeError, match=r"out_dtype=.* is not a supported dtype: use bf16, fp16, fp32, fp8_e4m3, fp8_e5m2, int32$"
+        ):
             dtypes.parse(name, "out_dtype")
     else:
         assert dtypes.parse(name, "out_dtype") is expected

@@ -98,6 +98,7 @@ def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monke
     [
         (("compile", "--shape", "256"), "no GPU is usable here: name one with --gpu, such as A100"),
         (("compile", "--gpu", "H200"), "neither SUITE nor --shape is given"),
+        (("compile", "--shape", "256", "--gpu", "RTX-4090"), "--gpu='RTX-4090' is known to the models alone"),
         (("compile", "--shape", "256", "--gpu", "H300"), "--gpu='H300' is unknown: use A100, H100-SXM"),
         (("compile", "--shape", "256", "--gpu", "H200", "--rows", "0"), "--rows='0': write"),
         (("tune",), "neither SUITE nor --shape is given"),

@@ -57,10 +57,11 @@ def test_no_page_is_wider_than_a_small_screen(site, opened, part):
     assert len(paths) > 80
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_page_follows_the_system_and_fits(site, opened, name, scheme):
-    page = opened(color_scheme=scheme, viewport={"width": WIDTHS[1], "height": 1000})
+def test_a_page_follows_the_system_and_fits(site, opened, name, scheme, width):
+    page = opened(color_scheme=scheme, viewport={"width": width, "height": 1000})
     page.goto((site / f"{name}.html").as_uri())
     assert page.locator("body").get_attribute("data-md-color-scheme") == SCHEMES[scheme]
     assert page.locator("article h1").is_visible()

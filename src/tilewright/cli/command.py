@@ -38,7 +38,8 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     The fields of such a dataclass are annotated as parameters are, and become options of the command. An error raised
     for the caller becomes its message on stderr, with --json an object on stdout, and exit code 2. Where a message
-    begins with the argument, it then begins with the option: `--smem=9` for `smem_bytes=9`. Ctrl-C becomes 130.
+    begins with the argument, it then begins with the option, as it was typed if it has several names: `--smem=9` for
+    `smem_bytes=9`. Ctrl-C becomes 130.
     """
     groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
@@ -65,7 +66,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             if (said := message_of(error)) is None:
                 raise
             code = BAD_REQUEST
-            message = re.sub(r"^\w+(?==|: | is )", lambda name: words.get(name[0], name[0]), said)
+            message = re.sub(
+                r"^[\w-]+(?==|: | is )", lambda name: _as_given(words.get(name[0], name[0]), options), said
+            )
         else:
             return
         typer.echo(f"tilewright: {message}", err=True)
@@ -96,6 +99,26 @@ def as_typed(option: inspect.Parameter) -> dict[str, str]:
         elif str(about.default).startswith("--"):  # typer takes an option's first word for its default
             flag = about.default.partition("/")[0]
     return dict.fromkeys(names, flag)
+
+
+_given: list[str] = []
+"""The words of the command that runs."""
+
+
+def _as_given(flag: str, options: list[inspect.Parameter]) -> str:
+    """Of an option's flags, that which was given; the one that stands for all if none was."""
+    for option in options:
+        flags = _flags(option)
+        if flag in flags:
+            return next((each for word in _given if (each := word.partition("=")[0]) in flags), flag)
+    return flag
+
+
+def _flags(option: inspect.Parameter) -> list[str]:
+    """The long names of an option; none of an argument."""
+    about = [each for each in getattr(option.annotation, "__metadata__", ()) if not isinstance(each, Gives)]
+    flags = [flag for each in about for flag in (each.default, *(each.param_decls or ()))]
+    return [flag for flag in flags if str(flag).startswith("--")]
 
 
 def refuse(options: Any, purpose: str, remedy: str) -> None:
@@ -178,7 +201,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words after the command's name."""
         ctx.ignore_unknown_options = any(re.fullmatch(r"-[\d.]+", word) for word in args)
-        given = list(args)  # parsing takes words out
+        _given[:] = given = list(args)  # parsing takes words out
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:

@@ -45,7 +45,7 @@ def explain(
         str | None,
         typer.Option(
             "--config",
-            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose.",
+            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
             show_default=False,
         ),
     ] = None,
@@ -109,9 +109,11 @@ def explain(
     found = explained(kernel)
     if config is not None:
         from tilewright.cli.model.cut import changed
+        from tilewright.explaining.explained import gpu_of
         from tilewright.kernels.registry import kernel_named
 
-        found = explained(found.kernel, changed(kernel_named(found.kernel, "--kernel"), found.config, config))
+        taking, (hardware, _) = kernel_named(found.kernel, "--kernel"), gpu_of(gpu)
+        found = explained(found.kernel, changed(taking, found.config, config, found.taken, hardware))
     if as_json:
         print_json(found.as_dict())
     else:

@@ -61,8 +61,9 @@ def kernels(
     from tilewright.checking.support import support
     from tilewright.hardware import named
     from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+    from tilewright.model.chips import CHIPS
 
-    arch = None if gpu is None else named(gpu, "--gpu").arch
+    arch = None if gpu is None else named(gpu, "--gpu", CHIPS).gpu.arch
     wanted = [kernel_named(kernel, "--kernel")] if kernel else (EVERY_KERNEL if ladder else KERNELS).values()
     verified = _record(record)
     rows = [row for each in wanted for row in support(each, verified) if _is_meant(row, dtype, recipe, arch)]

@@ -286,6 +286,20 @@ def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int
     return m, n, k
 
 
+def planned_gpu(name: str) -> "Hardware":
+    """The GPU that --gpu names, if the planner knows it when it is not there; an ArgumentValueError lists those."""
+    from tilewright.hardware import GPUS, named
+    from tilewright.model.chips import CHIPS
+
+    found = named(name, "--gpu", CHIPS, tuple(GPUS)).gpu
+    if found.name not in GPUS:
+        raise ArgumentValueError(
+            f"--gpu={name!r} is known to the models alone, which `explain` and `report` ask; kernels for one that is "
+            f"not here are chosen for {', '.join(GPUS)}: use one of these, or that GPU itself"
+        )
+    return found
+
+
 def wants_gpu(backend: BackendName) -> bool:
     """Whether to run on a GPU; "auto" does if there is one, and "gpu" raises a RuntimeError if there is none."""
     from tilewright.api import gpu_count

@@ -6,13 +6,13 @@ from typing import Any
 
 from tilewright.api import gpu_count
 from tilewright.arrays import adopt
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, bf16
 from tilewright.errors import ArgumentValueError, UnsupportedError
 from tilewright.explaining.decision import decision
 from tilewright.explaining.explanation import Explanation, Tiles, Time
 from tilewright.explaining.remedies import free_rows, planned_seconds, remedies
 from tilewright.explaining.rivals import rivals
-from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, named
+from tilewright.hardware import H200, LEAST_CAPABILITY, Hardware, Unit, named
 from tilewright.kernels.registry import KERNELS
 from tilewright.model.chips import CHIPS
 from tilewright.model.speed_of_light import speed_of_light
@@ -43,6 +43,8 @@ def explain(
     recipe: str | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_a: Any = None,
+    scale_out: Any = None,
     fast_accumulation: bool = False,
     out: Any = None,
     out_dtype: Any = None,
@@ -53,13 +55,15 @@ def explain(
 ) -> Explanation:
     """Why `plan` would take its kernel and Config for a product, how long the product takes, and what would help.
 
-    Takes the arguments of `plan` that decide this; each array may be a `spec`, which has no memory. gpu: the name of a
-    GPU, in any case, which need not be there; H100 means H100-SXM. By default it is the arrays' own, or this machine's
-    first one, or an H200. Nothing is compiled. Raises what `plan` raises for these arguments, an ArgumentValueError for
-    a product without sums, and an UnsupportedError for a GPU that no kernel is known on, which names the others.
+    Takes the arguments of `plan` but those of a process (backend, stream), of a range of rows (m) and of measurements
+    (tune); each array may be a `spec`, which has no memory. gpu: the name of a GPU, in any case, which need not be
+    there; H100 means H100-SXM. By default it is the arrays' own, or this machine's first one, or an H200. Nothing is
+    compiled. Raises what `plan` raises for these arguments, an ArgumentValueError for a product without sums, and an
+    UnsupportedError for a GPU that no kernel is known on, which names the others.
     """
+    scaling = Scaling(recipe, scale_a, scale_b, zero_a, scale_out)
     expression, of_expression = expression_of(
-        epilogue, operands, gate, outputs, activation, Scaling(recipe, scale_a, scale_b), c=c, beta=beta, bias=bias
+        epilogue, operands, gate, outputs, activation, scaling, c=c, beta=beta, bias=bias
     )
     if expression is not None:
         bias = activation = None  # they are in it
@@ -73,7 +77,7 @@ def explain(
     if problem.is_empty or problem.k == 0:
         raise ArgumentValueError(f"{problem} has no sums, so there is nothing to explain: give extents of 1 or more")
     check_names(kernel, config)
-    hardware, present = gpu_of(gpu, given["a"].device)
+    hardware, present = gpu_of(gpu, given["a"].device, problem.a.dtype)
     if not present:
         _require_kernel(hardware, problem.a.dtype)
     return explained(problem, hardware, present=present, kernel=kernel, config=config)
@@ -118,10 +122,10 @@ def _operands(names: tuple[str, ...], arrays: tuple[Any, ...]) -> dict[str, Oper
     return {name: (found | specs)[name] for name in given}
 
 
-def gpu_of(gpu: str | None, device: int = HOST) -> tuple[Hardware, bool]:
-    """The GPU that is meant, and whether it is there."""
+def gpu_of(gpu: str | None, device: int = HOST, dtype: DType = bf16) -> tuple[Hardware, bool]:
+    """The GPU that is meant, and whether it is there; dtype: what it is to multiply, for the names in an error."""
     if gpu is not None:
-        wanted = named(gpu, "gpu", CHIPS).gpu
+        wanted = named(gpu, "gpu", CHIPS, _usable(dtype)).gpu
         return wanted, gpu_count() > 0 and _there(0).name == wanted.name
     if device != HOST or gpu_count():
         return _there(max(device, 0)), True
@@ -133,23 +137,31 @@ def _require_kernel(gpu: Hardware, dtype: DType) -> None:
 
     Kernels themselves say why they do not take a product.
     """
-    users = {kernel.unit_of(dtype) for kernel in KERNELS.values()}
-
-    def usable(each: Hardware) -> bool:
-        return each.capability >= LEAST_CAPABILITY and not users.isdisjoint(units_of(each))
-
-    def units_of(each: Hardware) -> list[str]:
-        return [unit for unit, multiplied, _ in each.rates if multiplied == dtype]
-
-    new = gpu.capability >= LEAST_CAPABILITY
-    if usable(gpu) or (new and not units_of(gpu)):
+    new, units = gpu.capability >= LEAST_CAPABILITY, _units_of(gpu, dtype)
+    if new and not (units and _users(dtype).isdisjoint(units)):
         return
     why, remedy = f"is {gpu.arch}, and tilewright's kernels need sm_{LEAST_CAPABILITY}", ""
     if new:
-        why = f"multiplies {dtype} at a known rate by {', '.join(units_of(gpu))} alone, which no kernel uses"
+        why = f"multiplies {dtype} at a known rate by {', '.join(units)} alone, which no kernel uses"
         remedy = ", or fp32"
-    others = ", ".join(name for name, chip in CHIPS.items() if usable(chip.gpu))
-    raise UnsupportedError(f"gpu={gpu.name} {why}: use {others}{remedy}")
+    raise UnsupportedError(f"gpu={gpu.name} {why}: use {', '.join(_usable(dtype))}{remedy}")
+
+
+def _usable(dtype: DType) -> list[str]:
+    """The names of the GPUs that a kernel can multiply a type on."""
+    users = _users(dtype)
+    gpus = {name: chip.gpu for name, chip in CHIPS.items() if chip.gpu.capability >= LEAST_CAPABILITY}
+    return [name for name, gpu in gpus.items() if not users.isdisjoint(_units_of(gpu, dtype))]
+
+
+def _users(dtype: DType) -> set[Unit]:
+    """The units that kernels multiply a type by."""
+    return {kernel.unit_of(dtype) for kernel in KERNELS.values()}
+
+
+def _units_of(gpu: Hardware, dtype: DType) -> list[Unit]:
+    """The units that a GPU multiplies a type by, at a known rate."""
+    return [unit for unit, multiplied, _ in gpu.rates if multiplied == dtype]
 
 
 def _there(device: int) -> Hardware:
@@ -174,7 +186,7 @@ def _time(choice: Choice, hardware: Hardware) -> Time | None:
 
 def _tiles(choice: Choice, hardware: Hardware) -> Tiles:
     kernel, config, problem = choice.kernel, choice.config, choice.copied.problem
-    constants, solved = kernel.check(config, problem, hardware), kernel.oriented(config, problem)
+    constants, solved = choice.check(hardware), kernel.oriented(config, problem)
     count, found = kernel.tile_count(constants, solved), kernel.breakdown(config, problem, hardware)
     slots = found.slots if found else hardware.sm_count * kernel.ctas_of_sm(constants)
     waves = -(-count // slots)
@@ -187,7 +199,7 @@ def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
     """The traffic with GMEM, L2 and SMEM, for all products of a batch; with GMEM also that of the epilogue."""
     kernel, problem = choice.kernel, choice.copied.problem
     solved = kernel.oriented(choice.config, problem)
-    blocking = kernel.blocking(kernel.check(choice.config, problem, hardware))
+    blocking = kernel.blocking(choice.check(hardware))
     sizes = problem.a.dtype.nbytes, problem.out.dtype.nbytes
     count = problem.batch_count
     written = {"out", *(name for name, _ in problem.epilogue.written())}

@@ -243,6 +243,8 @@ class _Reader:
             known = ", ".join(self._names)
             pair = ", or a gate for x and y" if name in _PAIR else ""
             shown = _clipped(name)
+            if name in sums_of(None) and set(_PAIR) <= set(self._names):
+                raise self._fault(node, "with a gate there is no acc: its sums are x and y, so write them")
             passed = f"pass operands={{{shown!r}: array}}, on a command line --operand {shown}=SHAPE"
             raise self._fault(node, f"{shown} is unknown{_meant(name, self._names)}: {passed}{pair}, or use {known}")
         return Name(name)

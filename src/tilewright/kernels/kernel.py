@@ -27,12 +27,16 @@ MAX_TILES = 2**31 - 1
 
 
 class ConfigError(ArgumentValueError):
-    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU."""
+    """A Config that breaks a rule of its kernel, or does not fit the problem or the GPU; `fault` says what."""
+
+    fault = ""
 
     @classmethod
     def of(cls, config: object, fault: str) -> "ConfigError":
         """The error that says what is wrong with a Config and what to do, and then which Config it is."""
-        return cls(f"config: {fault}; the Config is {brief(config)}")
+        error = cls(f"config: {fault}; the Config is {brief(config)}")
+        error.fault = fault
+        return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +134,10 @@ class Kernel(ABC):
     def variants(self, config: Any, problem: Problem, hardware: Hardware) -> Sequence[Any]:
         """Configs that differ in what the model does not see; a tuner measures them for the best candidates."""
         return ()
+
+    def staged(self, config: Any, problem: Problem, hardware: Hardware) -> Any:
+        """The Config with as many stages as `configs` would give its tile; itself if no stages follow from that."""
+        return config
 
     def is_near_best(self, config: Any, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
@@ -255,7 +263,7 @@ class Kernel(ABC):
             raise ConfigError.of(
                 config,
                 f"it cuts {problem} into {tiles} tiles and at most {MAX_TILES} are counted: take larger tiles, or "
-                "split the batch",
+                "split the product",
             )
         return self.launch_shape(constants, problem, hardware)
 

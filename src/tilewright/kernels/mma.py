@@ -146,6 +146,11 @@ class MmaKernel(TiledKernel):
             )
         return overflowing(problem) or narrow_out_refused(problem, hardware) or oversized(problem)
 
+    def staged(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> MmaConfig:
+        """The Config with as many of its stages as fit, if three do."""
+        room = hardware.smem_bytes // max(1, replace(config, stages=1).smem_bytes(problem.a.dtype.nbytes))
+        return replace(config, stages=min(config.stages, room)) if room >= 3 else config
+
     def copy_widths(self, problem: Problem) -> tuple[int, int]:
         """Those of all tiled kernels; elements of 1 byte are copied 4 or more at a time along k, or one by one."""
         a_bytes, b_bytes = super().copy_widths(problem)

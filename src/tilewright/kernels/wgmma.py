@@ -168,6 +168,12 @@ class WgmmaKernel(Kernel):
         space, _ = self._space(problem, hardware)
         return space.variants(config)
 
+    def staged(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> WgmmaConfig:
+        """The Config with as many stages as fit; raises a ConfigError for one that breaks a rule."""
+        self._check_rules(config, self.constants(config, problem))
+        space, _ = self._space(problem, hardware)
+        return space.with_most_stages(config)
+
     def is_near_best(self, config: WgmmaConfig, problem: Problem, hardware: Hardware) -> bool:
         """Whether the model gives its tiling at most NEAR times the least time."""
         space, product = self._space(problem, hardware)
@@ -302,7 +308,8 @@ class WgmmaKernel(Kernel):
         if steps > MAX_STEPS:
             raise ConfigError.of(
                 config,
-                f"it gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: split the batch",
+                f"it gives each CTA {steps} k-blocks of {problem} and at most {MAX_STEPS} are counted: split the "
+                "product",
             )
         return shape
 

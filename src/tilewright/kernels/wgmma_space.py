@@ -204,7 +204,7 @@ class Space:
 
     def variants(self, config: WgmmaConfig) -> list[WgmmaConfig]:
         """What a Config becomes with each of _VARIATIONS, where it changes."""
-        varied = (self._with_most_stages(replace(config, **change)) for change in _VARIATIONS)
+        varied = (self.with_most_stages(replace(config, **change)) for change in _VARIATIONS)
         return [each for each in dict.fromkeys(varied) if each != config]
 
     def config(self, index: int, m: int, n: int, batch_count: int) -> WgmmaConfig:
@@ -252,9 +252,9 @@ class Space:
             prefetch=prefetch,
             ping_pong=tiling.ping_pong,
         )
-        return self._with_most_stages(config)
+        return self.with_most_stages(config)
 
-    def _with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
+    def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
         """A Config with as many stages as fit; with its own if none do."""
         return replace(config, stages=self._stages(config) or config.stages)
 

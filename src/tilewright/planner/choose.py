@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any, NamedTuple
 
-from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError, warn
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnsupportedError, warn
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Kernel, Launch, fields_of
+from tilewright.kernels.kernel import ConfigError, Kernel, Launch, brief, fields_of
 from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
 from tilewright.model.prediction import Power
 from tilewright.planner import tuned
@@ -61,10 +61,32 @@ class Choice(NamedTuple):
         return self.reasons if self.asked else (*self.reasons, published(problem))
 
     def launches(self, hardware: Hardware) -> list[Launch]:
-        """All launches, the kernel's own as the last, though sums of columns are added behind it."""
+        """All launches, the kernel's own as the last, though sums of columns are added behind it.
+
+        Raises an UnsupportedError for a product that is too large for them.
+        """
         problem = self.copied.problem
-        beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
-        return [*beside, self.kernel.assemble(self.config, problem, hardware)]
+        try:
+            beside = [*self.copied.launches(hardware), *adding(problem, hardware)]
+            return [*beside, self.kernel.assemble(self.config, problem, hardware)]
+        except ConfigError as error:
+            raise self._refusal(error) from None
+
+    def check(self, hardware: Hardware) -> Any:
+        """The Constants of its Config; raises as `launches` does."""
+        try:
+            return self.kernel.check(self.config, self.copied.problem, hardware)
+        except ConfigError as error:
+            raise self._refusal(error) from None
+
+    def _refusal(self, error: ConfigError) -> TilewrightError:
+        """The error about a Config, or one about the product if no caller gave that Config."""
+        if self.asked == "config=":
+            return error
+        return UnsupportedError(
+            f"the product of a and b is too large for {self.kernel.name} with {brief(self.config)}, which the planner "
+            f"chose: {error.fault}"
+        )
 
     def seconds(self, hardware: Hardware, power: Power = "recorded") -> float:
         """What the model says of all launches; infinite for a kernel that it does not know.

@@ -7,7 +7,7 @@ from tilewright.arrays import adopt, describe
 from tilewright.arrays.torch import TORCH
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import OUT_SCALE, SCALES
-from tilewright.operand import Operand, contiguous_strides
+from tilewright.operand import APART, Operand, contiguous_strides
 from tilewright.planner.binding import bind
 from tilewright.planner.plan import Plan
 from tilewright.problem import Matrix, Problem, cuts_k, output_key
@@ -20,9 +20,6 @@ MOST_PLANS = 4096
 
 _AS_MATRIX = "a.reshape(-1, a.shape[-1])"
 """The remedy for an a that is not 2-D."""
-
-_APART = 1 << 44
-"""Between the addresses of operands that are only imagined, so that none overlap."""
 
 
 class RangePlan:
@@ -201,7 +198,7 @@ def problems_of(operands: Mapping[str, Operand], rows: range, like: Problem, mul
 
 def _moved(operand: Operand, index: int) -> Operand:
     """An operand at an address of the same alignment that nothing else has."""
-    return operand._replace(pointer=index * _APART + operand.pointer % 16)
+    return operand._replace(pointer=index * APART + operand.pointer % 16)
 
 
 def _resized(operand: Operand, m: int, rows: int, index: int) -> Operand:

@@ -7,7 +7,7 @@ from tilewright.arrays import adopt, library_of
 from tilewright.backends.protocol import Backend
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import Expression
-from tilewright.operand import Operand, contiguous_strides
+from tilewright.operand import Operand, result
 from tilewright.planner.binding import Binding, bind, result_shape
 from tilewright.planner.call_arguments import Arrays, check_alpha, stream_handle
 from tilewright.problem import Problem, cuts_k
@@ -36,7 +36,7 @@ def with_result(
         shape = result_shape(a, b, None if expression is None else expression.gate)
         scaled = expression is not None and expression.recipe is not None
         dtype = wanted or next(iter(dtypes.results(a.dtype, b.dtype, scaled=scaled)), a.dtype)
-        operands["out"] = Operand(0, shape, contiguous_strides(shape), dtype, a.device, True, None)
+        operands["out"] = result(shape, dtype, a.device)
     elif wanted is not None and operands["out"].dtype != wanted:
         raise ArgumentTypeError(f"out is {operands['out'].dtype} and out_dtype={wanted}: drop one of the two")
     return operands

@@ -58,7 +58,8 @@ def bench(
     """Time products against the libraries found on this machine: verified, interleaved, right after idle and settled.
 
     Needs a GPU and torch; an earlier record is shown on any machine. Ctrl-C ends it with what was measured so far.
-    The exit code is 1 if a result is wrong, nothing could be timed, or the self-check disagrees.
+    The exit code is 1 if a result is wrong, nothing could be timed, or the self-check disagrees. `tilewright bench
+    micro` measures single instructions.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ import typer
 
 from tilewright.cli.bench.options import ShapeOptions
 from tilewright.cli.command import NOT_VERIFIED, command
-from tilewright.cli.options import ActivationName, ActivationOption, Jobs, Json, WithBias
+from tilewright.cli.options import ActivationName, ActivationOption, Jobs, Json, WithBias, planned_gpu
 from tilewright.cli.output import console, print_json, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError
@@ -101,10 +101,10 @@ def compile(
 
 def _hardware(name: str | None) -> "Hardware":
     from tilewright.api import gpu_count
-    from tilewright.hardware import GPUS, named
+    from tilewright.hardware import GPUS
 
     if name is not None:
-        return named(name, "--gpu")
+        return planned_gpu(name)
     if not gpu_count():
         raise UnavailableError(f"no GPU is usable here: name one with --gpu, such as {', '.join(GPUS)}")
     from tilewright.backends.gpu import backend

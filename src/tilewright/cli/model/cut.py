@@ -74,7 +74,7 @@ class CutOptions:
         str | None,
         typer.Option(
             "--config",
-            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose.",
+            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
             show_default=False,
         ),
     ] = None
@@ -101,7 +101,7 @@ class CutOptions:
         chip = chip_of(self.chip)
         gpu = self._compiled_for(chip.gpu)
         kernel, problem = self._taken(gpu, (m, n, k))
-        config = changed(kernel, kernel.best(problem, gpu), self.config)
+        config = changed(kernel, kernel.best(problem, gpu), self.config, problem, gpu)
         constants = kernel.check(config, problem, gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
@@ -181,8 +181,11 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
     typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)
 
 
-def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:
-    """The Config with the fields of "tile_m=128,tile_n=192"; an ArgumentValueError names field and values."""
+def changed(kernel: "Kernel", config: Any, text: str | None, problem: "Problem", gpu: "Hardware") -> Any:
+    """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
+
+    An ArgumentValueError names field and values.
+    """
     from tilewright.kernels.kernel import fields_of
 
     fields = fields_of(kernel.config_type)
@@ -201,4 +204,5 @@ def changed(kernel: "Kernel", config: Any, text: str | None) -> Any:
         else:
             allow = "a natural number" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
-    return dataclasses.replace(config, **values)
+    made = dataclasses.replace(config, **values)
+    return made if "stages" in values or not values else kernel.staged(made, problem, gpu)

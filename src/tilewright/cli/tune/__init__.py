@@ -9,7 +9,7 @@ import typer
 
 from tilewright.cli.bench.options import ShapeOptions
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, command
-from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, require_writable
+from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, planned_gpu, require_writable
 from tilewright.cli.output import console, print_json, print_table, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError, message_of
@@ -122,12 +122,12 @@ def tune(
 
 def _hardware(given: str | None, measures: bool) -> "Hardware":
     from tilewright.api import gpu_count
-    from tilewright.hardware import GPUS, named
+    from tilewright.hardware import GPUS
 
     if given is not None:
         if measures:
             raise ArgumentValueError(f"--gpu={given}: products are measured on this machine's GPU; leave --gpu out")
-        return named(given, "--gpu")
+        return planned_gpu(given)
     if not gpu_count():
         raise UnavailableError(
             "tune measures time on an NVIDIA GPU, and none is usable here (`tilewright doctor` says why); for --list, "

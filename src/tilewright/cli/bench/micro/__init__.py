@@ -14,6 +14,8 @@ for each in (chains.wgmma, chains.fma, chains.loads, chains.banks, reads.strides
 def micro() -> None:
     """Measure one instruction at a time on a GPU, and compare with the model.
 
+    Without a GPU, the emulator checks the kernels and their results instead; it has no clock.
+
     \b
     Examples:
       tilewright bench micro wgmma --output wgmma_h200.json

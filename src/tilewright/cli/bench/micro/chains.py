@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from tilewright.bench.micro.wgmma import Kind
 
 
+EMULATED_N = "8,64"
+"""The columns that the emulator takes if none are asked for: all of them take minutes."""
+
+
 @command
 def wgmma(
     n: Annotated[
-        str | None, typer.Option("--n", help="Columns of B, such as 8,64,256; by default all 32.", show_default=False)
+        str | None,
+        typer.Option(
+            "--n", help="Columns of B, such as 8,64,256, or all.", show_default="all, and 8,64 in the emulator"
+        ),
     ] = None,
     kinds: Annotated[
         list[str] | None,
@@ -40,26 +47,31 @@ def wgmma(
 ) -> None:
     """Count the clocks from one wgmma to the next in a long chain on each SM, beside those of the model.
 
-    Needs an H100, H200, H800 or H20. In the emulator, the kernels are checked and their sums compared; it has no clock.
+    Needs an H100, H200, H800 or H20. In the emulator, which takes minutes for all of them, the kernels are checked and
+    their sums compared; it has no clock.
 
     \b
     Examples:
       tilewright bench micro wgmma --output wgmma_h200.json
       tilewright bench micro wgmma --n 8,64,256 --kind bf16:K:K --warpgroups 2
       tilewright bench micro wgmma --n 8 --kind e4m3:registers:K --backend emulator --json
+      tilewright bench micro wgmma --n all --backend emulator
     """
     from tilewright.bench.micro.runners import EmulatedRunner, GpuRunner
     from tilewright.bench.micro.wgmma import KINDS, cases, measure
     from tilewright.hardware import WGMMA_N
 
-    ns = list(WGMMA_N) if n is None else numbers(n, "--n")
+    on_gpu = wants_gpu(backend)
+    every, some = n == "all" or (n is None and on_gpu), EMULATED_N if n is None else n
+    ns = list(WGMMA_N) if every else numbers(some, "--n")
     chosen = [_kind(name, KINDS) for name in kinds] if kinds else list(KINDS)
     wanted = cases(chosen, ns, numbers(warpgroups, "--warpgroups"))
     require_writable("--output", output)
-    on_gpu = wants_gpu(backend)
     runner = GpuRunner() if on_gpu else EmulatedRunner()
     labels = ("kind", "n", "warpgroups")
     _measure("wgmma", measure(wanted, runner, **_rounds(on_gpu)), len(wanted), runner, labels, output, as_json=as_json)
+    if n is None and not on_gpu:
+        typer.echo(f"tilewright: they are those of n={EMULATED_N}: --n all takes all, and some minutes", err=True)
 
 
 @command
