@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import FP8, DType, fp8_e4m3, fp8_e5m2, fp16, fp32, int32, parse
+from tilewright.expression.evaluation import FP32_MAX, Bounded, are_same, evaluate, exact, meanings
 from tilewright.expression.evaluation import Array as Array
-from tilewright.expression.evaluation import Bounded, evaluate, exact, meanings
 from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
 
@@ -22,6 +22,7 @@ SAMPLED_LINES = 48
 
 _NO_EPILOGUE = Epilogue()
 _NO_ADDENDS: Mapping[str, Array] = {}
+_NOTHING: Array = np.zeros(())
 
 _LAMBDA = 8
 """A sum of errors of either sign practically never exceeds this many times the root of the sum of their squares."""
@@ -40,15 +41,20 @@ _FP8_STEP = 2.0**-13
 class Comparison:
     """The difference between a result and the reference.
 
-    verified: every element is within its own bound.
-    relative_error, error_bound: Frobenius norms of the differences and of the bounds, divided by the reference's.
-    elements: number of compared elements; an element whose accumulator may have overflowed is not compared.
+    verified: every compared element is within its own bound; None if there are elements, and none can be compared.
+    relative_error, error_bound: Frobenius norms of the differences and of the bounds, divided by the reference's; of
+    finite numbers alone.
+    elements: number of compared elements.
+    special: how many of these must be infinite or NaN, and are if the result is verified.
+    uncertain: number of elements that were left out, since they may overflow or be NaN, and nothing is known of them.
     """
 
-    verified: bool
+    verified: bool | None
     relative_error: float
     error_bound: float
     elements: int
+    special: int = 0
+    uncertain: int = 0
 
 
 def compare(
@@ -83,8 +89,7 @@ def compare(
         rng = np.random.default_rng(seed)
         rows, columns = sampled_lines(rng, m), sampled_lines(rng, n)
         parts = [(rows, everything), (np.setdiff1d(np.arange(m), rows), columns)]
-    sums = np.zeros(4)
-    verified = True
+    sums, verified = np.zeros(6), True
     for rows, columns in parts:
         expected, bound = reference(
             a[rows],
@@ -97,13 +102,35 @@ def compare(
             cut_after=cut_after,
             out_dtype=out.dtype,
         )
-        known = ~np.isinf(bound)
-        expected, bound = expected[known], bound[known]
-        error = np.abs(out[rows][:, columns][known].astype(np.float64) - expected)
-        verified &= bool(np.all(error <= bound))  # False for NaN
-        sums += np.array([np.sum(error**2), np.sum(bound**2), np.sum(expected**2), error.size])
+        known, special = ~np.isinf(bound), ~np.isfinite(expected)
+        found = out[rows][:, columns].astype(np.float64)
+        verified &= bool(np.all(agree(found, expected, bound)[known]))
+        error, bound, expected = (each[known & ~special] for each in (_distances(found, expected), bound, expected))
+        squares = [np.sum(each**2) for each in (error, bound, expected)]
+        sums += np.array([*squares, np.sum(known), np.sum(special), np.sum(~known)])
     norm = sqrt(sums[2]) or 1.0
-    return Comparison(verified, sqrt(sums[0]) / norm, sqrt(sums[1]) / norm, int(sums[3]))
+    compared, special_ones, uncertain = map(int, sums[3:])
+    return Comparison(
+        None if compared == 0 < uncertain else verified,
+        sqrt(sums[0]) / norm,
+        sqrt(sums[1]) / norm,
+        compared,
+        special_ones,
+        uncertain,
+    )
+
+
+def agree(found: Array, expected: Array, bound: Array) -> Array:
+    """Per element, whether a result is within its bound of what `reference` expects, or is the same infinity or NaN."""
+    right: Array = are_same(found, expected) | (_distances(found, expected) <= bound)  # False for NaN
+    return right
+
+
+def _distances(found: Array, expected: Array) -> Array:
+    """NaN for equal infinities."""
+    with np.errstate(invalid="ignore"):
+        distances: Array = np.abs(found - expected)
+    return distances
 
 
 def reference(
@@ -121,7 +148,8 @@ def reference(
     """The epilogue of a @ b in float64, and per element the error that a correct `out_dtype` result may have.
 
     addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names; scales as they are given.
-    cut_after: see `sum_bound`.
+    cut_after: see `sum_bound`. What must be infinite or NaN is expected to be it, within 0. The error is infinite, and
+    0 is expected, where nothing is known: of what may overflow or be NaN, and may not.
     """
     kind, accumulator = parse(out_dtype, "out_dtype"), _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
@@ -143,7 +171,7 @@ def reference(
         result = meanings(kind)[epilogue.activation](result)
     if kind in FP8:
         result = narrowed(result, addends.get(OUT_SCALE), kind)
-    return result.value, stored_bound(kind, *result)
+    return stored(kind, result)
 
 
 def narrowed(result: Bounded, scale: Array | None, kind: DType) -> Bounded:
@@ -151,9 +179,27 @@ def narrowed(result: Bounded, scale: Array | None, kind: DType) -> Bounded:
     value, error = result
     if scale is not None:  # kernels multiply by its reciprocal: two roundings
         value = value / float(np.asarray(scale).item())
-        error = error / float(np.asarray(scale).item()) + 2.0**-22 * np.abs(value)
-    largest = float(ml_dtypes.finfo(kind.numpy_dtype).max)
+        rounded = error / float(np.asarray(scale).item()) + 2.0**-22 * np.abs(value)
+        error = np.where(np.isfinite(value), rounded, error)
+    largest = largest_of(kind)
     return Bounded(np.clip(value, -largest, largest), error)
+
+
+def stored(kind: DType, result: Bounded) -> Bounded:
+    """Results as numbers of `kind`, with the error of rounding. What is beyond its range is infinite, except of fp8."""
+    value, error = np.broadcast_arrays(*result)
+    bound = np.where(np.isfinite(value), stored_bound(kind, value, error), error)
+    if kind not in FP8:
+        largest = largest_of(kind)
+        beyond = np.abs(value) - error >= largest * (1 + kind.epsilon / 2)
+        value = np.where(beyond, np.copysign(np.inf, value), value)
+        bound = np.where(beyond, 0.0, np.where(np.abs(value) + error > largest, np.inf, bound))
+    return Bounded(np.where(np.isinf(bound), 0.0, value), bound)
+
+
+def largest_of(kind: DType) -> float:
+    """The largest number of a type of floating-point numbers."""
+    return float(ml_dtypes.finfo(kind.numpy_dtype).max)
 
 
 def dequantized(a: Array, b: Array, epilogue: Epilogue, addends: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -195,15 +241,44 @@ def outputs_agree(out: Array, outputs: Mapping[str, Array], kind: DType) -> bool
     """Whether outputs that follow from the results agree with them, as far as rounding lets them differ.
 
     out: the results (m, n), rounded to `kind`; outputs: `amax` and `column_sums` by their names; float64 arrays.
+    The outputs are of results that are not rounded. So one that is infinite, or cut to the largest number of fp8, may
+    be of any number from the largest of `kind` on.
     """
-    magnitudes = np.abs(out)
-    expected = {"amax": magnitudes.max(initial=0.0), "column_sums": out.sum(axis=0)}
-    moved = stored_bound(kind, magnitudes, 0.0).sum(axis=0)  # of a column, by rounding its results
-    bounds = {
-        "amax": stored_bound(kind, expected["amax"], 0.0),
-        "column_sums": moved + column_sum_bound(len(out)) * (magnitudes.sum(axis=0) + moved),
+    low, high = _before_rounding(out, kind)
+    ends = np.abs(low), np.abs(high)
+    least = np.where(np.isfinite(low), ends[0], np.where(np.isfinite(high), ends[1], 0.0))
+    moved = stored_bound(kind, least, 0.0).sum(axis=0)  # of a column, by rounding its results
+    off = moved + column_sum_bound(len(out)) * (least.sum(axis=0) + moved)
+    with np.errstate(invalid="ignore"):  # infinities of both signs add up to NaN
+        sums = low.sum(axis=0), high.sum(axis=0)
+    may_overflow = (least.sum(axis=0) + off > FP32_MAX) | (np.isneginf(sums[0]) & np.isposinf(sums[1]))
+    right = {
+        "amax": _is_between(
+            outputs.get("amax", _NOTHING),
+            np.minimum(*ends).max(initial=0.0),
+            np.maximum(*ends).max(initial=0.0),
+            stored_bound(kind, least.max(initial=0.0), 0.0),
+        ),
+        "column_sums": _is_between(outputs.get("column_sums", _NOTHING), *sums, off)
+        | (may_overflow & ~np.isnan(sums[0])),
     }
-    return all(bool(np.all(np.abs(each - expected[name]) <= bounds[name])) for name, each in outputs.items())
+    return all(bool(np.all(right[name])) for name in outputs)
+
+
+def _before_rounding(out: Array, kind: DType) -> tuple[Array, Array]:
+    """The least and the largest number that each result may have been, rounding apart; fp32 is not rounded."""
+    if kind is fp32:
+        return out, out
+    largest = largest_of(kind)
+    low = np.where(out >= largest, largest, np.where(out <= -largest, -inf, out))
+    high = np.where(out >= largest, inf, np.where(out <= -largest, -largest, out))
+    return low, high
+
+
+def _is_between(found: Array, low: Array, high: Array, bound: Array) -> Array:
+    """Where numbers lie between two ends, which may be off by the bound; NaN where the ends are."""
+    inside: Array = np.where(np.isnan(low), np.isnan(found), (low - bound <= found) & (found <= high + bound))
+    return inside
 
 
 def column_sum_bound(rows: int) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright import dtypes
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import ConfigError
@@ -176,6 +177,30 @@ def test_wrong_sums_are_noticed():
     assert not outputs_agree(out, {"column_sums": sums + 0.1}, kind)
     assert not outputs_agree(out, {"amax": np.abs(out).max() * 1.01}, kind)
     assert not outputs_agree(out, {"column_sums": np.full(8, np.nan)}, kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "results", "amax", "sums", "wrong"),
+    [
+        ("fp32", [1, np.nan, 2], np.nan, np.nan, 3), ("fp32", [1, np.inf, 2], np.inf, np.inf, 3e38),
+        ("fp32", [np.inf, -np.inf], np.inf, np.nan, np.inf), ("fp32", [1, -np.inf], np.inf, -np.inf, np.inf),
+        ("bf16", [np.nan, 3e38, 3e38], np.nan, np.nan, np.inf), ("fp16", [1, np.inf], 7e4, 7e4 + 1, 6e4),
+        ("fp16", [1, np.inf], np.inf, np.inf, np.nan), ("fp16", [-np.inf, 5e4], 1e5, -5e4, 5e4),
+        ("fp8_e4m3", [448, 448, 1], 1e3, 2e3, 500), ("fp8_e5m2", [np.nan, -57344], np.nan, np.nan, -6e4),
+    ],
+)  # fmt: skip
+def test_outputs_of_results_that_are_infinite_cut_or_nan(kind, results, amax, sums, wrong):
+    out, kind = np.array(results, np.float64)[:, None], dtypes.parse(kind, "kind")
+    assert outputs_agree(out, {"amax": np.array([amax]), "column_sums": np.array([sums])}, kind)
+    assert not outputs_agree(out, {"column_sums": np.array([wrong])}, kind)
+    assert not outputs_agree(out, {"amax": np.array([1.0])}, kind)
+
+
+def test_sums_that_may_overflow_on_the_way_may_be_anything():
+    for kind, results in (("fp32", [3e38, 3e38, -3e38]), ("fp16", [np.inf, 1, -np.inf])):
+        for sums in (np.nan, np.inf, 3e38):
+            out = np.array(results, np.float64)[:, None]
+            assert outputs_agree(out, {"column_sums": np.array([sums])}, dtypes.parse(kind, "kind"))
 
 
 def test_more_groups_of_rows_than_are_counted_are_refused():

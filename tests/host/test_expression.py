@@ -217,10 +217,35 @@ def test_errors_of_the_sum_are_carried_on():
 @pytest.mark.parametrize(
     ("text", "acc", "error"),
     [
-        ("1 / acc", 1e-3, 1e-3), ("log(acc)", 1e-3, 2e-3), ("log(acc)", -1, 0), ("sqrt(acc)", 0, 1e-6),
-        ("exp(acc)", 89, 0), ("exp(exp(acc)) * 0", 10, 0), ("acc * 1e30 * 1e30", 1, 0), ("acc", np.inf, 0),
-        ("acc - acc", np.nan, 0), ("1 / (1 + 1 / acc)", 0, 0),
+        ("1 / acc", 1e-3, 1e-3), ("log(acc)", 1e-3, 2e-3), ("log(acc)", -1e-3, 2e-3), ("sqrt(acc)", 0, 1e-6),
+        ("exp(acc)", 88.72, 1e-2), ("acc * 1e38 * 10", 0.34, 0.01), ("acc", np.inf, 0), ("acc - acc", np.nan, 0),
+        ("sqrt(acc)", -1e-40, 0), ("tanh(log(acc))", 1e-3, 2e-3), ("1 / 0 * acc", 0, 1e-6), ("silu(-acc / 0)", 1, 0),
+        ("where(acc > 0, 1 / 0, -1 / 0)", 0, 1e-6), ("acc * 1e38 * 10 + 1 / 0 * acc", 1, 2),
     ],
 )  # fmt: skip
-def test_nothing_is_known_of_what_overflows_or_may_be_undefined(text, acc, error):
-    assert within(text, acc, error).error == np.inf
+def test_nothing_is_known_of_what_may_overflow_or_be_undefined(text, acc, error):
+    assert within(text, acc, error) == (0, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("text", "acc", "error", "value"),
+    [
+        ("log(acc)", -1, 1e-3, np.nan), ("sqrt(acc) * 0", -1, 0, np.nan), ("exp(acc)", 89, 1e-3, np.inf),
+        ("-exp(exp(acc))", 10, 1e-3, -np.inf), ("exp(exp(acc)) * 0", 10, 1e-3, np.nan), ("acc / 0", -1, 0.1, -np.inf),
+        ("acc * 1e30 * 1e30", -1, 0.1, -np.inf), ("1 / (1 + 1 / acc)", 0, 0, 0), ("log(acc)", 0, 0, -np.inf),
+        ("gelu(log(acc))", -1, 0, np.nan), ("max(log(acc), bias)", -1, 0, np.nan), ("acc / 0 - bias", 1, 0, np.inf),
+        ("where(acc > 0, log(-acc), 1)", 1, 0.1, np.nan), ("where(acc > 0, 1 / 0, 2 / 0)", 0, 0.1, np.inf),
+        ("acc * 1e38 * 10 + bias", 1, 0.1, np.inf),
+        ("abs(acc) / 0 - 1 / 0", 1, 0.1, np.nan), ("1 / exp(exp(acc))", 10, 0, 0),
+    ],
+)  # fmt: skip
+def test_what_must_be_infinite_or_nan_is_known(text, acc, error, value):
+    found = within(text, acc, error, **({"bias": 2} if "bias" in text else {}))
+    np.testing.assert_equal(float(found.value), value)
+    assert found.error <= 1e-37
+
+
+def test_a_product_that_is_added_to_may_itself_be_beyond_fp32():
+    value, error = within("acc * bias - 3e38", 4e38 / 2.0**60, 0, bias=2.0**60)
+    assert float(value) == pytest.approx(1e38)
+    assert error < 1e33

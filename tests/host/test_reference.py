@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.dtypes import fp32
+from tilewright.dtypes import fp8_e4m3, fp32
+from tilewright.expression.grammar import parse
+from tilewright.expression.tree import OUT_SCALE
 from tilewright.problem import Epilogue, Matrix
 from tilewright.reference import FULL_REFERENCE_FLOPS, SAMPLED_LINES, compare
 
@@ -101,7 +103,7 @@ def test_elements_whose_fp16_accumulator_may_overflow_are_not_compared():
     out = np.array([[51200, 51200], [np.inf, np.inf], [np.inf, np.nan]], np.float16)
     found = compare(out, a, b, accumulator="fp16")
     assert found.verified
-    assert found.elements == 2
+    assert (found.elements, found.special, found.uncertain) == (2, 0, 4)
     out[0, 0] = np.inf
     assert not compare(out, a, b, accumulator="fp16").verified
 
@@ -124,3 +126,58 @@ def test_a_large_product_is_sampled_and_its_last_row_and_column_are_seen():
 def test_empty_extents(m, n, k):
     a, b, _ = operands(m, n, k, FP32)
     assert compare(np.zeros((m, n), np.float32), a, b).verified
+
+
+def of_expression(text, values, dtype):
+    """The epilogue of an expression, and what it makes of the values as `dtype` holds them."""
+    epilogue = Epilogue(expression=parse(text, []))
+    with np.errstate(all="ignore"):
+        results = np.asarray(eval(text, {"log": np.log, "sqrt": np.sqrt, "abs": np.abs}, {"acc": values}))
+        return epilogue, results.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("text", ["log(acc)", "acc * 1e38", "acc * 5000", "acc / 0", "log(-abs(acc))"])
+def test_what_must_be_infinite_or_nan_is_compared(dtype, text):
+    a, b, _ = operands(24, 16, 64, FP32)
+    epilogue, out = of_expression(text, a @ b, dtype)
+    found = compare(out, a, b, epilogue)
+    special = int(np.sum(~np.isfinite(out.astype(np.float64))))
+    assert found.verified is True
+    assert found.special <= special <= found.special + found.uncertain
+    assert found.elements + found.uncertain == out.size
+    assert found.uncertain <= 6
+    assert np.isfinite([found.relative_error, found.error_bound]).all()
+    if special:
+        out[tuple(np.argwhere(~np.isfinite(out.astype(np.float64)))[0])] = 1
+        assert compare(out, a, b, epilogue).verified is False
+
+
+def test_a_plain_sum_beyond_the_type_of_the_result_must_be_infinite():
+    a, b = np.full((2, 64), 40, np.float16), np.full((64, 3), 40, np.float16)
+    a[1] = -1
+    out = np.array([[np.inf] * 3, [-2560] * 3], np.float16)  # the first are 102400
+    found = compare(out, a, b)
+    assert (found.verified, found.elements, found.special) == (True, 6, 3)
+    for wrong in (65504, -np.inf, np.nan):
+        out[0, 1] = wrong
+        assert compare(out, a, b).verified is False
+
+
+def test_infinite_results_of_fp8_are_cut_and_nan_stays():
+    a, b = np.array([[1.0], [-1.0]], np.float32), np.array([[1.0, 2.0]], np.float32)
+    scale = {OUT_SCALE: np.array(0.5, np.float32)}
+    for text, expected in (("acc / 0", [[448, 448], [-448, -448]]), ("log(acc)", [[0, 1.375], [np.nan, np.nan]])):
+        expression = parse(text, [])._replace(operands=(OUT_SCALE,))
+        epilogue = Epilogue(expression=expression, operands=(Matrix(fp32, 0, 0),))
+        out = np.array(expected).astype(fp8_e4m3.numpy_dtype)
+        assert compare(out, a, b, epilogue, scale).verified is True
+        out[1, 0] = 2
+        assert compare(out, a, b, epilogue, scale).verified is False
+
+
+def test_a_comparison_of_nothing_verifies_nothing():
+    a, b, _ = operands(8, 8, 4, FP32)
+    epilogue, out = of_expression("sqrt(acc * 0)", a @ b, np.float32)
+    found = compare(out, a, b, epilogue)
+    assert (found.verified, found.elements, found.uncertain) == (None, 0, 64)

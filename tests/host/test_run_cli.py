@@ -140,6 +140,36 @@ def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
     assert "over 9 of 256 elements (sampled rows and columns)" in " ".join(text.split())
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((64, 48, 64, "--epilogue", "log(acc)", "--outputs", "amax"), "over all 3,072 elements (1,491 of them must be"),
+        ((64, 48, 64, "--epilogue", "acc*1e38"), "1,995 of them must be Inf or NaN; 4 left out, which may overflow"),
+        ((64, 64, 64, "--epilogue", "acc/0", "--outputs", "amax,column_sums"), "Inf or NaN as in float64, over all"),
+        ((64, 64, 64, "--dtype", "fp16", "--epilogue", "acc*5e3", "--outputs", "column_sums"), "must be Inf or NaN"),
+        ((64, 48, 64, "--epilogue", "exp(exp(acc))", "--outputs", "amax,acc"), "must be Inf or NaN"),
+    ],
+)
+def test_results_that_overflow_or_are_nan_are_right(options, said):
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "run", *map(str, options), "--backend", "emulator"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("result")]
+    assert "right: " in line
+    assert said in line
+    assert "sampled" not in line
+
+
+def test_run_does_not_call_verified_what_it_cannot_compare():
+    options = (16, 16, 16, "--backend", "emulator", "--epilogue", "sqrt(acc*0)", "--outputs", "amax")
+    record = in_json("run", *options, code=1)
+    assert (record["verified"], record["checked_elements"], record["uncertain_elements"]) == (None, 0, 256)
+    text = " ".join(invoke("run", *options, code=1).stdout.split())
+    assert "not verified: each of 256 elements may overflow or be NaN, so that none can be compared" in text
+
+
 def test_run_without_a_shape_says_that_it_multiplied_a_smaller_one():
     text = invoke("run", "--backend", "emulator").stdout
     (line,) = [line for line in text.splitlines() if line.startswith("smaller")]

@@ -16,7 +16,7 @@ from tilewright.expression.tree import Expression
 from tilewright.planner.binding import bind
 from tilewright.planner.choose import choose
 from tilewright.problem import OperandForm, key_of, output_key
-from tilewright.reference import Array, applied, outputs_agree, stored_bound
+from tilewright.reference import Array, applied, outputs_agree, stored, stored_bound
 
 
 class Added(NamedTuple):
@@ -86,12 +86,16 @@ class ExpressionEnding:
         self._sums = Bounded(np.zeros(()), np.zeros(()))
 
     def expected(self, number: int, sums: Array, error: Array) -> tuple[Array, Array]:
-        """The expression of the sums of a set, and the error that each element may have."""
+        """The expression of the sums of a set, and the error that each element may have.
+
+        The error is infinite where results are not finite, since NaN also shows elements that are not written.
+        """
         self._sums = Bounded(sums, error + 2.0**-22 * np.abs(sums))
         numbers = self._inputs.numbers
         operands = {name: numbers(self._rows(array)) for name, array in self._added[number].operands.items()}
-        result = applied(self._expression, self._sums, operands, self._kind)
-        return result.value, stored_bound(self._kind, *result)
+        value, bound = stored(self._kind, applied(self._expression, self._sums, operands, self._kind))
+        finite = np.isfinite(value)
+        return np.where(finite, value, 0.0), np.where(finite, bound, np.inf)
 
     def is_complete(self, number: int, out: Any) -> bool:
         """Whether the sums of the compared rows are right, and the other outputs agree with all of out."""

@@ -69,7 +69,7 @@ class KernelCheck:
                 written = product.outputs()
                 out, counters = _multiply(kernel, config, product, backend, operands | written)
                 comparison = product.verify(out, operands | written, kernel.accumulator(config))
-                if not comparison.verified:
+                if comparison.verified is False:
                     rule = (
                         f"the product has a relative error of {comparison.relative_error:.2e} against float64, and "
                         f"rounding explains at most {comparison.error_bound:.2e}"

@@ -2,18 +2,20 @@
 
 Every value comes with a bound on the error of a kernel that computes it in fp32. Each operation turns the bounds of
 its values into its own: a monotone function is evaluated at the ends of the interval, the steepest slope bounds others,
-and then comes the operation's own rounding. A bound is infinite where nothing is known: beyond fp32's range, for the
-logarithm of what may be negative, for a quotient by what may be zero.
+and then comes the operation's own rounding. A bound is infinite where nothing is known: for what may be beyond fp32's
+range, for the logarithm of what may be negative, for a quotient by what may be zero. Where a kernel's result is
+certainly infinite or NaN, so is the value, and its bound is 0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import erf, sqrt
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
-from tilewright.expression.tree import Expression, Name, Node, Number, Operation
+from tilewright.expression.tree import Expression, Name, Node, Number, Operation, joined
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -26,6 +28,9 @@ _STEEPEST = 1.13
 
 _ACTIVATION_ERROR = 2.0**-20
 """The error of an activation in fp32, by the magnitude of its argument: kernels compute exponentials in fp32."""
+
+_BEYOND_FP32 = 2.0**128 * (1 + 2.0**-18)
+"""What exceeds this is infinite in fp32, whatever the last bits of the result of an operation."""
 
 _SHORTER = {bf16: 2.0**-10, fp16: 2.0**-13}
 """What gelu and gelu_tanh may err besides, by their value, where results have these types.
@@ -40,7 +45,10 @@ _erf: Callable[[Array], Array] = np.vectorize(erf, otypes=[np.float64])  # NumPy
 
 
 class Bounded(NamedTuple):
-    """Numbers in float64, and how far a correct kernel's may be from them, per element."""
+    """Numbers in float64, and how far a correct kernel's may be from them, per element.
+
+    An infinite error says that nothing is known; infinity or NaN without an error is what a kernel's must be, too.
+    """
 
     value: Array
     error: Array
@@ -58,14 +66,14 @@ def exact(values: Array) -> Bounded:
 def evaluate(expression: Expression, values: Mapping[str, Bounded], kind: DType = fp32) -> Bounded:
     """The expression in float64 with the error of kernels that round it to `kind`; arrays that broadcast, by name.
 
-    A comparison of numbers that may be equal to fp32's accuracy leaves both branches of its `where` possible. Of
-    results beyond the largest number of `kind` nothing is known; their value is 0 here.
+    A comparison of numbers that may be equal to fp32's accuracy leaves both branches of its `where` possible. A value
+    of which nothing is known is 0 here.
     """
-    known, largest = meanings(kind), 65504.0 if kind is fp16 else FP32_MAX
+    known = {**meanings(kind), "join": _join}
     with np.errstate(all="ignore"):
-        result = _evaluate(expression.root, {name: _limited(*bounded) for name, bounded in values.items()}, known)
-        error = _limited(*result, largest).error
-    return Bounded(np.where(np.isinf(error), 0.0, result.value), error)
+        given = {name: _limited(*bounded) for name, bounded in values.items()}
+        value, error = _evaluate(joined(expression.root), given, known)
+    return Bounded(np.where(np.isinf(error), 0.0, value), error)
 
 
 def meanings(kind: DType) -> Mapping[str, Meaning]:
@@ -82,12 +90,59 @@ def _evaluate(node: Node, values: Mapping[str, Bounded], known: Mapping[str, Mea
         case Name(name):
             return values[name]
         case Operation(name, parts):
-            return _limited(*known[name](*(_evaluate(part, values, known) for part in parts)))
+            given = [_evaluate(part, values, known) for part in parts]
+            return _with_certain(name, given, _limited(*known[name](*given)))
 
 
-def _limited(value: Array, error: Array, largest: float = FP32_MAX) -> Bounded:
-    """The same with an infinite error where a number may be larger, or is missing."""
-    return Bounded(value, np.where(np.abs(value) + error <= largest, error, np.inf))  # false for NaN
+def _limited(value: Array, error: Array) -> Bounded:
+    """The same with an infinite error where a number may be larger than those of fp32, or is missing."""
+    return Bounded(value, np.where(np.abs(value) + error <= FP32_MAX, error, np.inf))  # false for NaN
+
+
+def _with_certain(name: str, given: Sequence[Bounded], result: Bounded) -> Bounded:
+    """The result of an operation, with infinity and NaN where nothing is known of it and yet it must be these."""
+    if not np.isinf(result.error).any():
+        return result
+    value = _certain_branch(*given) if name == "where" else _certain(name, given)
+    found = np.isinf(result.error) & ~np.isfinite(value)
+    return Bounded(np.where(found, value, result.value), np.where(found, 0.0, result.error))
+
+
+def _certain(name: str, given: Sequence[Bounded]) -> Array:
+    """Infinity or NaN where an operation gives it at both ends of every value's interval, and 0 elsewhere."""
+    if name not in _PLAIN:  # functions of one value
+        return np.where(_is_missing(given[0]), np.nan, 0.0)
+    ends = [_PLAIN[name](*chosen) for chosen in product(*map(_ends, given))]
+    beyond = [np.where(np.abs(each) > _BEYOND_FP32, np.copysign(np.inf, each), each) for each in ends]
+    same: Array = np.all([are_same(each, beyond[0]) for each in beyond], axis=0)
+    for each in given:
+        same = same & np.isfinite(each.error)
+    return np.where(same, beyond[0], 0.0)
+
+
+def _certain_branch(condition: Bounded, x: Bounded, y: Bounded) -> Array:
+    """Infinity or NaN where the chosen value is certainly that, or both are while the choice is open; 0 elsewhere."""
+    sides = [np.where(each.error == 0, each.value, 0.0) for each in (x, y)]
+    decided = (condition.error == 0) | are_same(*sides)
+    return np.where(decided, np.where(condition.value, *sides), 0.0)
+
+
+def _ends(x: Bounded) -> tuple[Array, Array]:
+    """The ends of an interval. Numbers below TINY may count as zero, unless they are zero."""
+    error = np.where((x.value == 0) & (x.error == 0), 0.0, x.error + TINY)
+    return x.value - error, x.value + error
+
+
+def _is_missing(x: Bounded) -> Array:
+    """Where a value is certainly NaN."""
+    missing: Array = np.isnan(x.value) & (x.error == 0)
+    return missing
+
+
+def are_same(x: Array, y: Array) -> Array:
+    """Where numbers are equal, or both are NaN."""
+    same: Array = (x == y) | (np.isnan(x) & np.isnan(y))
+    return same
 
 
 def _rounded(value: Array, error: Array, relative: float | Array = _ROUNDED) -> Bounded:
@@ -114,6 +169,7 @@ def _monotone(
     def apply(x: Bounded) -> Bounded:
         value, low, high = function(x.value), function(x.value - x.error), function(x.value + x.error)
         error = np.maximum(np.abs(low - value), np.abs(high - value))
+        error = np.where(np.isinf(x.error), np.inf, error)  # it may also be NaN
         return _rounded(value, error, relative(np.abs(x.value) + x.error) if callable(relative) else relative)
 
     return apply
@@ -187,3 +243,29 @@ MEANINGS: dict[str, Meaning] = {
     "!=": _comparison(np.not_equal),
 }
 """`meanings` of fp32."""
+
+
+def _join(x: Bounded, y: Bounded, z: Bounded) -> Bounded:
+    """A product and an addition of it, of which the product alone may be beyond fp32's range."""
+    return MEANINGS["+"](_product(x, y), z)
+
+
+_PLAIN: dict[str, Callable[..., Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "join": lambda x, y, z: x * y + z,
+    "negate": np.negative,
+    "abs": np.abs,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "min": np.minimum,
+    "max": np.maximum,
+}
+"""Operations that kernels compute as IEEE 754 has them for infinity and NaN, and that rise or fall in each value.
+
+The others are finite unless their value is not; what they make of infinity depends on how they are computed.
+"""

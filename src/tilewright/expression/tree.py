@@ -172,7 +172,7 @@ class Expression(NamedTuple):
 
         It includes nothing of the user's text: each name is looked up, and each number is written anew.
         """
-        return _written(_joined(self.root), _CUDA, names, lambda value: f"{value.hex()}f")
+        return _written(joined(self.root), _CUDA, names, lambda value: f"{value.hex()}f")
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -198,11 +198,11 @@ _CUDA = {name: cuda for name, (_, cuda) in OPERATIONS.items()} | {"join": "__fma
 """With roundings written out: left to itself, the compiler joins operations in one kernel and not in another."""
 
 
-def _joined(node: Node) -> Node:
+def joined(node: Node) -> Node:
     """The tree with a product and an addition of it as one operation, which rounds once: by this rule alone."""
     if not isinstance(node, Operation):
         return node
-    name, values = node.name, tuple(map(_joined, node.values))
+    name, values = node.name, tuple(map(joined, node.values))
     if name in ("+", "-"):
         first, second = values
         if isinstance(first, Operation) and first.name == "*":

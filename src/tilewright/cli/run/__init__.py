@@ -301,6 +301,8 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
         "error_bound": comparison.error_bound,
         "checked_elements": comparison.elements,
+        "special_elements": comparison.special,
+        "uncertain_elements": comparison.uncertain,
         "total_elements": total,
         "reason": reason,
     }
@@ -313,17 +315,31 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
     facts = {"product": f"{product}, {place}"}
     if planned.kernel is None:
         return Outcome(record, facts | {"kernel": "none", "why": reason})
-    compared = f"all {total:,} elements"
-    if comparison.elements < total:
-        compared = f"{comparison.elements:,} of {total:,} elements (sampled rows and columns)"
-    bound = f", bound {comparison.error_bound:.2e}" if product.k else ""  # that of rounding one addend says nothing
     return Outcome(
         record,
         facts
         | {
             "kernel": f"{planned.kernel.name} as {planned.config}",
             "why": reason.removeprefix(f"{planned.kernel.name}: "),
-            "result": f"{'right' if comparison.verified else 'WRONG'}: relative error {comparison.relative_error:.2e} "
-            f"against float64{bound}, over {compared}",
+            "result": _verdict(comparison, total, has_sums=product.k > 0),
         },
     )
+
+
+def _verdict(comparison: "Comparison", total: int, *, has_sums: bool) -> str:
+    """What the comparison found, of which elements, and why others were left out."""
+    special, uncertain, compared = comparison.special, comparison.uncertain, comparison.elements
+    if comparison.verified is None:
+        return f"not verified: each of {uncertain:,} elements may overflow or be NaN, so that none can be compared"
+    found = "Inf or NaN as in float64"
+    if compared > special or not compared:
+        bound = f", bound {comparison.error_bound:.2e}" if has_sums else ""  # that of rounding one addend says nothing
+        found = f"relative error {comparison.relative_error:.2e} against float64{bound}"
+    notes = {
+        "sampled rows and columns": compared + uncertain < total,
+        f"{special:,} of them must be Inf or NaN": 0 < special < compared,
+        f"{uncertain:,} left out, which may overflow or be NaN": uncertain > 0,
+    }
+    said = "; ".join(note for note, applies in notes.items() if applies)
+    over = f"{compared:,} of {total:,}" if compared < total else f"all {total:,}"
+    return f"{'right' if comparison.verified else 'WRONG'}: {found}, over {over} elements{said and f' ({said})'}"

@@ -25,7 +25,7 @@ from tilewright.measure.protocol import Work
 from tilewright.operand import byte_range
 from tilewright.planner.tuning.candidates import Candidate
 from tilewright.problem import EXCHANGED, RECIPES, Matrix, Problem, operand_names, output_key
-from tilewright.reference import columns_of_b, reference, sampled_lines
+from tilewright.reference import agree, columns_of_b, reference, sampled_lines
 from tilewright.rounding import round_up
 
 PATTERN_BYTES = 1 << 23
@@ -222,8 +222,7 @@ class Stand:
             a, b, problem.epilogue, addends,
             accumulator=accumulator, cut_after=problem.cut_after, out_dtype=kind.name,
         )  # fmt: skip
-        error = np.abs(found.astype(np.float64) - expected)
-        wrong = ~(error <= bound)  # NaN is wrong
+        wrong = ~agree(found.astype(np.float64), expected, bound)  # NaN is, unless it is expected
         if not wrong.any():
             return ""
         i, j = np.argwhere(wrong)[0]
