@@ -44,8 +44,8 @@ RECORDS = {
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 200, 2: 400}, 6, 0.12
-"""Trees, their questions, and what of its correction each makes."""
+COUNT, DEPTH, RATE = {1: 120, 2: 400}, 6, {1: 0.3, 2: 0.12}
+"""Trees, their questions, and what of its correction each makes: few for fp8 and int8, since the wheel has no room."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""
 LEAST = 4
@@ -112,7 +112,7 @@ def main() -> None:
     corrected = np.zeros(len(products))
     for fold in range(FOLDS):
         others = [product for product, of in zip(products, folds, strict=True) if of != fold]
-        trees = _trees(fit(others, COUNT[nbytes]))
+        trees = _trees(fit(others, nbytes))
         for index in np.flatnonzero(folds == fold):
             corrected[index] = products[index].share(trees)
     plain = np.array([product.share(None) for product in products])
@@ -126,7 +126,7 @@ def main() -> None:
         print(f"{name}: {', '.join(map(str, values))}")
     if options.write:
         path = TREES[nbytes]
-        path.write_text(text_of({"shares": shares, **fit(products, COUNT[nbytes])}), encoding="utf-8")
+        path.write_text(text_of({"shares": shares, **fit(products, nbytes)}), encoding="utf-8")
         print(f"wrote {path}, {path.stat().st_size} bytes")
 
 
@@ -141,8 +141,8 @@ def products_of(name: str, nbytes: int = 2) -> Iterator[Product]:
                 yield product
 
 
-def fit(products: Sequence[Product], count: int) -> dict[str, Any]:
-    """So many trees for these products, as they are stored."""
+def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
+    """The trees for these products of elements of so many bytes, as they are stored."""
     import catboost
 
     pool = catboost.Pool(
@@ -152,8 +152,8 @@ def fit(products: Sequence[Product], count: int) -> dict[str, Any]:
     )
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
-        "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH, "learning_rate": RATE, "random_seed": 0,
-        "thread_count": 2, "verbose": 0, "allow_writing_files": False,
+        "loss_function": "QueryRMSE", "iterations": COUNT[nbytes], "depth": DEPTH,
+        "learning_rate": RATE[nbytes], "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
     model.fit(pool)
     return stored(model)
