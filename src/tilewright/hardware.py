@@ -103,6 +103,10 @@ LIMITS = {
 """By compute capability times ten."""
 
 
+UNNAMED = "unnamed GPU"
+"""The name of a GPU that stands for an architecture of which none is known."""
+
+
 class Hardware(NamedTuple):
     """Facts of one GPU.
 
@@ -139,6 +143,16 @@ class Hardware(NamedTuple):
     def capability(self) -> int:
         """Compute capability times ten: 90 for `sm_90a`."""
         return _capability(self.arch)
+
+    @property
+    def place(self) -> str:
+        """What follows "on" in a sentence: its name, or "a GPU of sm_86" if it has none."""
+        return f"a GPU of {self.arch}" if self.name == UNNAMED else self.name
+
+    @property
+    def its_arch(self) -> str:
+        """A clause that says its architecture."""
+        return f"{'this GPU' if self.name == UNNAMED else self.name} is {self.arch}"
 
     @property
     def limits(self) -> SmLimits:
@@ -210,7 +224,7 @@ def standing_for(arch: str) -> Hardware:
     entry = next((gpu for gpu in (H200, *GPUS.values()) if gpu.arch == arch), None)
     if entry is not None:
         return entry
-    unnamed = A100._replace(name="unnamed GPU", arch=arch)
+    unnamed = A100._replace(name=UNNAMED, arch=arch)
     rates = _rates(89 if unnamed.capability >= 89 else 80, *_MACS[80])
     return unnamed._replace(smem_bytes=_SMEM_BYTES.get(unnamed.capability, _LEAST_SMEM_BYTES), rates=rates)
 

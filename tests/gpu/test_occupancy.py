@@ -2,8 +2,8 @@
 
 import pytest
 
-from tilewright.checking.product import NotTaken, first_accepted
-from tilewright.cli.inspect import DEFAULT_SHAPES
+from tilewright.checking.product import NotTaken, first_accepted, suited
+from tilewright.cli.inspect import DEFAULT_SHAPE
 from tilewright.jit.cache import build
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.model.occupancy import occupancy
@@ -17,7 +17,7 @@ def test_ctas_per_sm_are_those_that_the_driver_finds(gpu, name):
 
     kernel = EVERY_KERNEL[name]
     try:
-        problem = first_accepted(kernel, gpu.hardware, DEFAULT_SHAPES, None, None).problem
+        problem = first_accepted(kernel, gpu.hardware, [suited(DEFAULT_SHAPE, kernel)], None, None).problem
     except NotTaken as refusal:
         pytest.skip(str(refusal))
     launch = kernel.assemble(kernel.configs(problem, gpu.hardware)[0], problem, gpu.hardware)

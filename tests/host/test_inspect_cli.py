@@ -4,6 +4,7 @@ import pytest
 
 from support.commands import error, in_json, invoke
 from tilewright.jit.compile import compilable
+from tilewright.kernels.registry import KERNELS
 
 
 def test_inspect_reports_resources_and_listings():
@@ -96,6 +97,36 @@ def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     assert "two shapes" in error("inspect", "mma", "64", "64", "64", "--problem", "64,64,64")
 
 
+@pytest.mark.parametrize(("kernel", "layout"), [("uncoalesced", "tt"), ("coalesced", "tn")])
+@pytest.mark.parametrize("command", ["inspect", "check"])
+def test_a_rung_refuses_another_layout_without_a_shape_as_with_one(command, kernel, layout):
+    for shape in ((), (64, 64, 64)):
+        assert f"{kernel} takes layout nn, for which" in error(command, kernel, *shape, "--layout", layout)
+
+
+def test_copy_is_inspected_without_a_sum():
+    record = in_json("inspect", "copy")
+    assert (record["m"], record["n"], record["k"]) == (4096, 4096, 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arch", "said"),
+    [
+        ("wgmma", "sm_90", "on a GPU of sm_90: wgmma needs sm_90a (Hopper) and this GPU is sm_90; use --arch sm_90a"),
+        ("gemv", "sm_80", "on A100: gemv needs clusters, sm_90 or later, and A100 is sm_80; use --arch sm_90a"),
+    ],
+)
+def test_inspect_says_for_which_architecture_a_kernel_is(kernel, arch, said):
+    assert said in error("inspect", kernel, "--arch", arch)
+    assert "use --arch" not in error("inspect", "uncoalesced", "--layout", "tt", "--arch", arch)
+
+
+def test_the_help_of_inspect_names_every_production_kernel():
+    text = " ".join(invoke("inspect", "--help").stdout.replace("│", " ").split())
+    assert f"({', '.join(KERNELS)})" in text
+    assert "for gemv also sm_90" in text
+
+
 SOURCE = """#include "width.cuh"
 template <int N> __global__ void __launch_bounds__(128) scale(float* out, const float* in) {
 #pragma unroll
@@ -135,3 +166,15 @@ def test_inspect_refuses_options_of_the_other_kind(source):
     assert "--define is for a kernel of a file" in error("inspect", "mma", "-D", "N=4")
     assert "is not CUDA C++" in error("inspect", "./kernel.ptx")
     assert "a file (FILE.cu, ./FILE), M N K or one of" in error("inspect", "nothing")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--block", 5000), "--block=5000 must be an integer from 1 to 1,024"),
+        (("--block", 64, "--shared-bytes", 999_999), "--shared-bytes=999999 must be an integer from 0 to 232,448"),
+    ],
+)
+def test_what_no_cta_can_have_is_refused_by_its_option(source, options, said):
+    compiling = ("--include", source.parent / "headers", "--define", "FACTOR=2.0f", "--entry", "other")
+    assert said in error("inspect", source, *compiling, *options)

@@ -154,6 +154,15 @@ def test_the_command_writes_a_page(tmp_path):
     assert "1 or more" in error("report", 64, 64, 0, "-o", path)
 
 
+def test_a_kernel_without_sums_has_no_report():
+    pytest.importorskip("jinja2")
+    assert "KERNEL='copy' takes products without a sum, and a report is about sums: name another" in error(
+        "report", "copy"
+    )
+    listed = error("report", "nosuch").partition("use one of ")[2]
+    assert listed.startswith("wgmma, mma, simt, gemv, uncoalesced,")
+
+
 @pytest.mark.parametrize("words", [(64,), (64, 64), ("wgmma", 64, 64, 64)])
 def test_the_command_wants_a_kernel_or_a_product(words):
     assert "name a kernel, or give three numbers" in error("report", *words)

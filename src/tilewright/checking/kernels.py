@@ -8,7 +8,7 @@ from tilewright.api import plan
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.backends.emulation_limit import refuse_long_emulation
 from tilewright.checking.asynchrony import Asynchrony
-from tilewright.checking.product import NotTaken, Product, first_accepted, whole_tiles
+from tilewright.checking.product import NotTaken, Product, first_accepted, suited, whole_tiles
 from tilewright.checking.result import CheckResult, Findings
 from tilewright.checking.runs import Run, ignored, run_under_each
 from tilewright.emulator import Counters, Device
@@ -20,8 +20,8 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.planner.plan import Plan
 from tilewright.reference import Array
 
-SHAPES = ((151, 77, 203), (264, 328, 456), (151, 77, 0))
-"""The shapes to try, in this order: unaligned extents, rows of whole 16 bytes for kernels that need TMA, empty sums.
+SHAPES = ((151, 77, 203), (264, 328, 456))
+"""The shapes to try, in this order: unaligned extents, and rows of whole 16 bytes for kernels that need TMA.
 
 All end in the middle of a tile along m, n and k and go round a ring of stages more than once.
 """
@@ -102,7 +102,7 @@ def checks_of(
     hardware = H200._replace(sm_count=SMS)
     checks, refusals = [], []
     for kernel in kernels:
-        shapes = [shape] if shape else [*SHAPES, *whole_tiles(kernel)]
+        shapes = [shape] if shape else [*(suited(each, kernel) for each in SHAPES), *whole_tiles(kernel)]
         if shape is None and expression is not None and expression.gate is not None:
             shapes = [(m, n + n % 2, k) for m, n, k in shapes]  # whole pairs
         try:

@@ -17,6 +17,7 @@ from tilewright.expression.tree import GIVEN, OUT_SCALE, SCALES, ZERO, Expressio
 from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.ladder.kernel import LadderKernel
+from tilewright.kernels.registry import WITHOUT_SUM
 from tilewright.measure.data import Data
 from tilewright.measure.elements import LARGEST, Elements
 from tilewright.problem import (
@@ -277,8 +278,14 @@ class NotTaken(ArgumentValueError):
     """A kernel does not take the product; `refusal` is its reason."""
 
     def __init__(self, kernel: Kernel, hardware: Hardware, refusal: str):
-        super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.name}: {refusal}")
+        super().__init__(f"kernel {kernel.name!r} does not take this product on {hardware.place}: {refusal}")
         self.refusal = refusal
+
+
+def suited(shape: tuple[int, int, int], kernel: Kernel) -> tuple[int, int, int]:
+    """The shape, but without a sum for the kernel that takes no other."""
+    m, n, k = shape
+    return (m, n, 0 if kernel.name == WITHOUT_SUM else k)
 
 
 def whole_tiles(kernel: Kernel) -> list[tuple[int, int, int]]:

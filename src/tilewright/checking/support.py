@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tilewright import dtypes
-from tilewright.checking.product import Product, whole_tiles
+from tilewright.checking.product import Product, suited, whole_tiles
 from tilewright.expression.tree import ZERO
 from tilewright.hardware import GPUS, standing_for
 from tilewright.kernels.kernel import Kernel
@@ -87,7 +87,7 @@ def _answers(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """The layouts that a kernel takes, with the architectures where it takes these; zero_a: with zero points of A."""
     taken: dict[str, list[str]] = {arch: [] for arch in ARCHITECTURES}
-    shape, *_ = whole_tiles(kernel) or [(16, 128, 128 if kernel.name != "copy" else 0)]
+    shape, *_ = whole_tiles(kernel) or [suited((16, 128, 128), kernel)]
     results = dtypes.results(elements.a, elements.b, scaled=elements.recipe is not None)
     for layout in LAYOUTS:
         problems = [

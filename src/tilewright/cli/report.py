@@ -90,11 +90,16 @@ def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str
     """The product of three numbers, or that of a kernel."""
     from tilewright.checking.product import NotTaken, first_accepted
     from tilewright.explaining.explained import explained, gpu_of
-    from tilewright.kernels.registry import kernel_named
+    from tilewright.kernels.registry import WITHOUT_SUM, kernel_named
 
     hardware, present = gpu_of(gpu)
     if len(words) == 1:
-        kernel = kernel_named(words[0], "KERNEL")
+        kernel = kernel_named(words[0], "KERNEL", without=WITHOUT_SUM)
+        if kernel.name == WITHOUT_SUM:
+            raise ArgumentValueError(
+                f"KERNEL={kernel.name!r} takes products without a sum, and a report is about sums: name another "
+                f"kernel, or give three numbers"
+            )
         try:
             product = first_accepted(kernel, hardware, [OF_KERNEL], dtype, layout)
         except NotTaken as error:

@@ -66,9 +66,7 @@ class CopyKernel(Kernel):
         if problem.columns != problem.n:
             return Refusal("copy has no sums, of which a gate could make one column of two: leave gate out")
         if hardware.capability < 80:
-            return Refusal(
-                f"copy needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
-            )
+            return Refusal(f"copy needs the conversions to bf16 of sm_80 or later, and {hardware.its_arch}")
         return narrow_out_refused(problem, hardware) or oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[CopyConfig]:

@@ -150,7 +150,7 @@ class GemvKernel(Kernel):
         """The reason why `gemv` does not take the problem: GPU, dtypes, its size, or that it is batch-invariant."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.capability < 90:
-            return Refusal(f"gemv needs clusters, sm_90 or later, and {hardware.name} is {hardware.arch}")
+            return Refusal(f"gemv needs clusters, sm_90 or later, and {hardware.its_arch}")
         if a != b or a not in (bf16, fp16, fp32):
             return Refusal(f"gemv multiplies bf16, fp16 or fp32 by the same type, and a is {a}, b is {b}")
         if problem.batch_invariant:

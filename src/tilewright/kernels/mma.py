@@ -132,8 +132,7 @@ class MmaKernel(TiledKernel):
             return Refusal(f"mma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if a in FP8 and hardware.capability < 89:
             return Refusal(
-                f"mma needs tensor cores for fp8, sm_89 or later, and {hardware.name} is {hardware.arch}: convert a "
-                f"and b to fp16"
+                f"mma needs tensor cores for fp8, sm_89 or later, and {hardware.its_arch}: convert a and b to fp16"
             )
         if a in FP8 and hardware.capability == 89 and not (problem.fast_accumulation or cuts_k(problem.recipe)):
             return Refusal(
@@ -141,9 +140,7 @@ class MmaKernel(TiledKernel):
                 f"enough, or convert a and b to fp16"
             )
         if hardware.capability < 80:
-            return Refusal(
-                f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.name} is {hardware.arch}"
-            )
+            return Refusal(f"mma needs cp.async and bf16 tensor cores, sm_80 or later, and {hardware.its_arch}")
         return overflowing(problem) or narrow_out_refused(problem, hardware) or oversized(problem)
 
     def staged(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> MmaConfig:

@@ -322,13 +322,11 @@ def launches(question: Quantization, hardware: Hardware, config: QuantizeConfig 
     """
     if question.dtype is not int8 and hardware.capability < 89:
         raise UnsupportedError(
-            f"dtype={question.dtype} needs the conversions of sm_89 or later, and {hardware.name} is {hardware.arch}: "
+            f"dtype={question.dtype} needs the conversions of sm_89 or later, and {hardware.its_arch}: "
             f"take int8, or another GPU"
         )
     if hardware.capability < 80:
-        raise UnsupportedError(
-            f"quantize needs a GPU of sm_80 or later, and {hardware.name} is {hardware.arch}: take another GPU"
-        )
+        raise UnsupportedError(f"quantize needs a GPU of sm_80 or later, and {hardware.its_arch}: take another GPU")
     found = []
     if question.maxima_count and question.rows and question.columns:
         found.append(_launch(question, QuantizeConfig(), hardware, measures=True))

@@ -53,8 +53,8 @@ def narrow_out_refused(problem: Problem, hardware: Hardware) -> Refusal | None:
     """The reason why a GPU stores no fp8; None if it does, or out is none."""
     if problem.out.dtype in FP8 and hardware.capability < 89:
         return Refusal(
-            f"out is {problem.out.dtype}, whose conversions need sm_89 or later, and {hardware.name} is "
-            f"{hardware.arch}: take an out of bf16 or fp16"
+            f"out is {problem.out.dtype}, whose conversions need sm_89 or later, and {hardware.its_arch}: "
+            f"take an out of bf16 or fp16"
         )
     return None
 

@@ -21,6 +21,9 @@ _TYPES = {
 }
 """The classes of kernels, each in the module that has the kernel's name."""
 
+WITHOUT_SUM = "copy"
+"""The kernel of products whose k or alpha is 0, which takes no others."""
+
 FEW_ROWS = 16
 """The most rows, or columns, of the products that `gemv` is considered for."""
 
@@ -69,22 +72,23 @@ def _every_kernel() -> dict[str, Kernel]:
 
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
-    names = [name for name in KERNELS if name not in ("gemv", "copy")]
+    names = [name for name in KERNELS if name not in ("gemv", WITHOUT_SUM)]
     if min(problem.m, problem.n) <= FEW_ROWS:
         names.insert(0, "gemv")
-    return (KERNELS[name] for name in (names if problem.k else ["copy", *names]))
+    return (KERNELS[name] for name in (names if problem.k else [WITHOUT_SUM, *names]))
 
 
-def kernel_named(name: object, argument: str, besides: str = "") -> Kernel:
+def kernel_named(name: object, argument: str, besides: str = "", *, without: str | None = None) -> Kernel:
     """The kernel of that name; raises a ValueError with the nearest names and all names if there is none.
 
-    besides: the other values that the argument takes, in words.
+    besides: the other values that the argument takes, in words. without: a kernel that the argument does not take; the
+    caller says why.
     """
     if isinstance(name, str) and (kernel := KERNELS.get(name) or _every_kernel().get(name)):
         return kernel
     from difflib import get_close_matches
 
-    known = _every_kernel()
+    known = [each for each in _every_kernel() if each != without]
     nearest = get_close_matches(str(name).lower(), known)
     meant = f": did you mean {' or '.join(nearest)}? Use " if nearest else ": use "
     others = f"{besides} or " if besides else ""

@@ -113,9 +113,7 @@ class SimtKernel(TiledKernel):
         if a != fp32 or b != fp32:
             return Refusal(f"simt multiplies fp32 by fp32, and a is {a}, b is {b}")
         if hardware.capability < 80:
-            return Refusal(
-                f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.name} is {hardware.arch}"
-            )
+            return Refusal(f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.its_arch}")
         return narrow_out_refused(problem, hardware) or oversized(problem)
 
     def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:

@@ -128,7 +128,7 @@ class WgmmaKernel(Kernel):
         """The reason why `wgmma` does not take the problem: GPU, dtypes, empty sums, its size, or the limits of TMA."""
         a, b = problem.a.dtype, problem.b.dtype
         if hardware.arch != "sm_90a":
-            return Refusal(f"wgmma needs sm_90a (Hopper) and {hardware.name} is {hardware.arch}")
+            return Refusal(f"wgmma needs sm_90a (Hopper) and {hardware.its_arch}")
         if (a, b) not in TENSOR_PAIRS:
             return Refusal(f"wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:

@@ -1,5 +1,6 @@
 """`tilewright inspect`: the compiled form of a kernel."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from tilewright.cli.output import print_json
 from tilewright.cli.targets import OF_A_FILE, FileOptions, ProductOptions
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import HOPPER
+from tilewright.rounding import natural
 
 if TYPE_CHECKING:
     from tilewright.checking.product import Product
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from tilewright.kernels.kernel import Kernel
     from tilewright.problem import Problem
 
-DEFAULT_SHAPES = ((4096, 4096, 4096), (4096, 4096, 0))
-"""The products to try where none is given; `copy` takes only those without a sum."""
+DEFAULT_SHAPE = (4096, 4096, 4096)
+"""The product where none is given; that of `copy` has no sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,9 @@ class InspectedProduct(ProductOptions):
 
     def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
         """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
-        from tilewright.checking.product import Product, first_accepted
+        from tilewright.checking.product import NotTaken, Product, first_accepted, suited
         from tilewright.dtypes import bf16, parse
+        from tilewright.hardware import standing_for
         from tilewright.kernels.registry import kernel_named
         from tilewright.planner.choose import choose
 
@@ -63,8 +66,14 @@ class InspectedProduct(ProductOptions):
             chosen = choose(product.problem, hardware)
             return chosen.kernel, chosen.config, product, chosen.copied.problem
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
-        shapes = DEFAULT_SHAPES if shape is None else (shape,)
-        product = first_accepted(kernel, hardware, shapes, **choices)
+        shape = suited(DEFAULT_SHAPE, kernel) if shape is None else shape
+        try:
+            product = first_accepted(kernel, hardware, [shape], **choices)
+        except NotTaken as refusal:
+            with suppress(NotTaken):
+                first_accepted(kernel, standing_for(HOPPER), [shape], **choices)
+                raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}") from None
+            raise
         return kernel, kernel.configs(product.problem, hardware)[0], product, product.problem
 
 
@@ -87,8 +96,12 @@ class InspectedFile(FileOptions):
         from tilewright.checking.doors.cuda import SUFFIXES, compiled
         from tilewright.checking.wording import COMMAND_LINE
         from tilewright.explaining.inspection import Inspection, sources_on_disk, threads_of
+        from tilewright.hardware import LIMITS, standing_for
         from tilewright.jit.user_source import UserSource, is_expression
+        from tilewright.model.occupancy import MOST_THREADS
 
+        if self.block is not None:
+            natural("--block", self.block, 1, MOST_THREADS)
         if not target.endswith(SUFFIXES):
             raise ArgumentValueError(f"{target} is not CUDA C++: name a file that ends with {', '.join(SUFFIXES)}")
         user = self.source(Path(target))
@@ -96,6 +109,9 @@ class InspectedFile(FileOptions):
         _, entry, title = compiled(user, self.entry, COMMAND_LINE)
         kernel = user.compiled(self.entry if self.entry and is_expression(self.entry) else "")._replace(name=entry)
         threads = self.block or threads_of(kernel)
+        if (gpu := standing_for(arch)).capability in LIMITS:
+            most = gpu.limits.smem_bytes - gpu.limits.reserved_smem_bytes - kernel.static_smem_bytes
+            natural("--shared-bytes", self.shared_bytes, 0, most)
         return Inspection.of(kernel, sources_on_disk(kernel), threads, self.shared_bytes), title
 
 
@@ -104,8 +120,8 @@ def inspect(
     kernel: Annotated[
         str,
         typer.Argument(
-            help="The name of a kernel (wgmma, mma, simt, copy) or of a rung of the ladder (wgmma_basic...), a file of "
-            "CUDA C++, or M N K alone for the kernel that the planner chooses.",
+            help="The name of a kernel (wgmma, mma, simt, gemv, copy) or of a rung of the ladder (wgmma_basic...), a "
+            "file of CUDA C++, or M N K alone for the kernel that the planner chooses.",
             show_default=False,
         ),
     ],
@@ -115,8 +131,8 @@ def inspect(
         str,
         typer.Option(
             "--arch",
-            help="The architecture: sm_90a, or for mma, simt and copy also sm_80, sm_86, sm_89, sm_100, sm_120 and all "
-            "others that NVRTC knows; no such GPU is needed.",
+            help="The architecture: sm_90a; for gemv also sm_90, sm_100, sm_120 and all later ones that NVRTC knows; "
+            "for mma, simt and copy also sm_80, sm_86 and sm_89. No such GPU is needed.",
         ),
     ] = HOPPER,
     lines: Annotated[

@@ -190,14 +190,14 @@ def _number(text: str) -> int:
 
 
 def _of_kernel(name: str, arch: str) -> list[int]:
-    from tilewright.checking.product import first_accepted
-    from tilewright.cli.inspect import DEFAULT_SHAPES
+    from tilewright.checking.product import first_accepted, suited
+    from tilewright.cli.inspect import DEFAULT_SHAPE
     from tilewright.jit.cache import build
     from tilewright.jit.machine_code import words
     from tilewright.kernels.registry import kernel_named
 
     kernel, gpu = kernel_named(name, "--kernel"), hardware_of(arch)
-    problem = first_accepted(kernel, gpu, DEFAULT_SHAPES, None, None).problem
+    problem = first_accepted(kernel, gpu, [suited(DEFAULT_SHAPE, kernel)], None, None).problem
     assembled = kernel.assemble(kernel.best(problem, gpu), problem, gpu)
     return words(build(assembled.source, gpu.arch))
 

@@ -71,7 +71,7 @@ class LadderKernel(Kernel):
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """Why this kernel does not take the problem: GPU, dtypes, batches, layout, or extents that cut a tile."""
         if not self.runs_on(hardware):
-            return Refusal(f"{self.name} needs {self.needs}, and {hardware.name} is {hardware.arch}")
+            return Refusal(f"{self.name} needs {self.needs}, and {hardware.its_arch}")
         a, b = problem.a.dtype, problem.b.dtype
         if a != b or a not in self.inputs:
             wanted = " or ".join(f"{kind} by {kind}" for kind in self.inputs)
