@@ -160,7 +160,7 @@ def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
 
 
 def stored(model: Any) -> dict[str, Any]:
-    """What correction.json has of a fitted model: questions and leaves of each tree, leaves in UNITs."""
+    """What is written of a fitted model: questions and leaves of each tree, leaves in UNITs."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
