@@ -1,5 +1,7 @@
 """What the tuner's stand takes for right: products with zero points and with a scale of out, run in the emulator."""
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.backends.emulated import EmulatedBackend
@@ -9,6 +11,7 @@ from tilewright.expression.tree import OUT_SCALE, SCALES, ZERO
 from tilewright.hardware import H200
 from tilewright.jit.cache import build
 from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner.tuning.candidates import Candidate
 from tilewright.planner.tuning.stand import Stand
 from tilewright.problem import Epilogue, Matrix, Problem
@@ -44,3 +47,20 @@ def test_right_results_are_right_and_others_are_not(problem):
     with Stand(problem, EmulatedBackend(H200)) as stand:
         stand._launcher = lambda *_: lambda number, stream: None
         assert stand.fault(candidate, build(launch.source, H200.virtual_arch))
+
+
+def test_configs_whose_sums_are_cut_elsewhere_are_right_and_others_are_not():
+    """With the sums of an H200: a whole one of fp8 differs from that of two halves by more than its rounding."""
+    k = 8192
+    problem = Problem(
+        64, 64, k, Matrix(fp8_e4m3, k, 1), Matrix(fp8_e4m3, 1, k), Matrix(bf16, 64, 1), fast_accumulation=True
+    )
+    kernel, whole = KERNELS["wgmma"], WgmmaConfig(64, 64, 4, tile_k=128, epilogue="direct", overlap=False, wait_depth=1)
+    backend = EmulatedBackend(H200, tensor_cores="hardware")
+    with Stand(problem, backend) as stand:
+        for config in (whole, replace(whole, split_k=2)):
+            launch = kernel.assemble(config, problem, H200)
+            assert stand.fault(Candidate(kernel, config, launch), build(launch.source, H200.virtual_arch)) == ""
+        right = [stand._expected[0][0]]
+        assert stand._against_first(right) == ""
+        assert "differ" in stand._against_first([right[0] / 4])

@@ -67,6 +67,10 @@ PING_PONG = (
         "wgmma", WgmmaConfig(128, 64, 4, tile_k=128, epilogue="direct", overlap=False, ping_pong=True), "fp8_e4m3",
         "k16", "k16", 8, "bf16", recipe="row",
     ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 64, 4, cluster_m=2, tile_k=128, overlap=False, wait_depth=1, ping_pong=True),
+        "fp8_e4m3", "k16", "k16", 16, "bf16", n_multiple=8, recipe="row", fast_accumulation=True,
+    ),
 )  # fmt: skip
 """Two consumers that take tiles by turns."""
 
