@@ -44,7 +44,7 @@ RECORDS = {
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 120, 2: 400}, 6, {1: 0.3, 2: 0.12}
+COUNT, DEPTH, RATE = {1: 50, 2: 400}, 6, {1: 0.5, 2: 0.12}
 """Trees, their questions, and what of its correction each makes: few for fp8 and int8, since the wheel has no room."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""

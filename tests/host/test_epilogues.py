@@ -233,7 +233,7 @@ def test_what_is_wrong_with_an_output_is_said(options, error, message):
         ({"gate": "stacked", "bias": ROW}, "bias was given beside gate="),
         ({"gate": "stacked", "activation": "tanh"}, "activation='tanh' is unknown"),
         ({"gate": "stacked", "epilogue": "x"}, "does not read y, which is the sum of a column"),
-        ({"gate": "stacked", "epilogue": "acc * 2"}, "acc is unknown"),
+        ({"gate": "stacked", "epilogue": "acc * 2"}, "with a gate there is no acc"),
         ({"gate": "stacked", "epilogue": "x * y", "operands": {"y": ROW}}, "operands has the name 'y': take another"),
         ({"gate": "stacked", "b": B[:, :39]}, "b has shape (16, 39), and gate='stacked' makes one column"),
         ({"gate": "stacked", "b": B[:, 0]}, "b has shape (16,), and gate='stacked' makes one column"),
