@@ -90,7 +90,7 @@ def test_its_choice_is_near_the_best_of_what_was_measured(measured):
         chosen = choose(problem, H200).config
         if chosen in times:
             shares.append(min(times.values()) / times[chosen])
-    assert len(shares) > 0.7 * len(measured)  # of wgmma, the record has the choice of its day alone
+    assert len(shares) > 0.75 * len(measured)  # of wgmma, the record has the choice of its day alone
     assert geometric_mean(shares) > 0.97
     assert min(shares) > 0.83
 

@@ -3,7 +3,6 @@
 from itertools import pairwise
 from statistics import geometric_mean
 
-import numpy as np
 import pytest
 
 from tilewright.dtypes import bf16, fp32
@@ -54,9 +53,9 @@ def test_a_shared_choice_is_as_good_as_the_best_for_these_rows_alone(n, k, layou
         alone = {kernel: seconds_alone(kernel, problem) for kernel, _ in asked(problem, H200)}
         taken = alone[shared.kernel][shared.config]
         losses.append(taken / min(min(each.values()) for each in alone.values()))
-    # Corrections of near ties change in steps, and a way that is corrected for 200 rows may not be for 193.
-    assert geometric_mean(losses) < 1.01
-    assert np.quantile(losses, 0.97) < 1.08
+    # Corrections of near ties change in steps.
+    assert geometric_mean(losses) < 1.006
+    assert max(losses) < 1.08
 
 
 @pytest.mark.parametrize("dtype", [bf16, fp32])

@@ -43,7 +43,7 @@ def test_the_quickest_config_is_found_among_tilings_and_their_variants(seed):
     first = untuned(problem, H200)
     tilings = list(ranked(first, problem, H200, 40))
     assert len({each.config for each in tilings}) == len(tilings) == 40
-    target = tilings[seed * 3 + 1]
+    target = tilings[seed * 7 + 1]
     best = next(each.config for each in variants(target, problem, H200) if each.config.group_m == 32)
 
     def us(config):
