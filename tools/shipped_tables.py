@@ -69,7 +69,7 @@ def main() -> None:
     TABLES.mkdir(exist_ok=True)
     for path in TABLES.glob("*.json"):
         try:
-            decode(path.read_text(encoding="utf-8"), of_kernels=kernels_digest())
+            decode(path.read_text(encoding="utf-8"), current=True)
         except ValueError:
             path.unlink()
     for gpu, table in tables.items():

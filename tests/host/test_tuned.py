@@ -23,7 +23,7 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner import tuned
 from tilewright.planner.choose import asked, choose
 from tilewright.planner.tuned import Store
-from tilewright.planner.tuned_table import Entry, Key, Table, bucket, decode, encode, kernels_digest
+from tilewright.planner.tuned_table import Entry, Key, Table, bucket, decode, encode
 from tilewright.problem import Epilogue, Matrix, Problem
 
 SHIPPED = tuned._SHIPPED
@@ -232,7 +232,7 @@ BAD = {
 @pytest.mark.parametrize(("text", "reason"), BAD.items(), ids=[str(number) for number in range(len(BAD))])
 def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(folder, caplog, text, reason):
     with pytest.raises(ArgumentValueError) as refusal:
-        decode(text, "H200-132", of_kernels=kernels_digest())
+        decode(text, "H200-132", current=True)
     assert str(refusal.value).startswith(reason)
     path = folder / "tuned" / tuned.file_name("H200-132")
     path.parent.mkdir()
@@ -303,7 +303,7 @@ def test_the_shipped_tables_are_for_these_kernels_and_are_used(folder, monkeypat
     """After a change of the kernels: measure again, or remove them. tools/shipped_tables.py does both."""
     monkeypatch.setattr(tuned, "_SHIPPED", SHIPPED)
     for path in SHIPPED.glob("*.json"):
-        gpu, table = decode(path.read_text(encoding="utf-8"), of_kernels=kernels_digest())
+        gpu, table = decode(path.read_text(encoding="utf-8"), current=True)
         (hardware,) = (each for each in GPUS.values() if tuned.label(each) == gpu)
         assert path.name == f"{gpu}.json"
         assert len(table)

@@ -47,7 +47,7 @@ def read(path: Path, gpu: str | None = None, *, shipped: bool = False) -> tuple[
     if path.stat().st_size > MAX_BYTES:
         raise ArgumentValueError(f"{path} has more than {MAX_BYTES} bytes, so it is no table: name another")
     try:
-        return decode(path.read_text(encoding="utf-8"), gpu, of_kernels=None if shipped else kernels_digest())
+        return decode(path.read_text(encoding="utf-8"), gpu, current=not shipped)
     except ValueError as error:
         raise ArgumentValueError(f"{path} cannot be used: {error}") from None
 

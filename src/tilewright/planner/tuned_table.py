@@ -193,6 +193,11 @@ class Table:
         """The numbers of rows for which it has entries."""
         return self._entries.get(key, ())
 
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels of its entries, in the order of KERNELS."""
+        found = {entry.kernel for of_key in self._entries.values() for entry in of_key.values()}
+        return tuple(name for name in KERNELS if name in found)
+
     def entries(self) -> list[Entry]:
         """All entries, in the order of their products."""
         return sorted(
@@ -202,23 +207,23 @@ class Table:
 
 
 @cache
-def kernels_digest() -> str:
-    """What the entries of a table hold for: the kernels that the planner chooses from."""
-    return sha256("".join(kernel.digest for kernel in KERNELS.values()).encode()).hexdigest()
+def kernels_digest(names: tuple[str, ...] = tuple(KERNELS)) -> str:
+    """What measurements of these kernels hold for; by default of all from which the planner chooses."""
+    return sha256("".join(KERNELS[name].digest for name in names).encode()).hexdigest()
 
 
 def encode(table: Table, gpu: str) -> str:
     """The text of a file, one entry a line."""
-    head = json.dumps({"format": FORMAT, "gpu": gpu, "kernels": kernels_digest()})[:-1]
+    head = json.dumps({"format": FORMAT, "gpu": gpu, "kernels": kernels_digest(table.kernels())})[:-1]
     lines = ",\n".join(json.dumps(entry.as_dict()) for entry in table.entries())
     return f'{head}, "entries": [\n{lines}\n]}}\n'
 
 
-def decode(text: str, gpu: str | None = None, *, of_kernels: str | None = None) -> tuple[str, Table]:
+def decode(text: str, gpu: str | None = None, *, current: bool = False) -> tuple[str, Table]:
     """The GPU and the Table of a file's text.
 
-    An ArgumentValueError says what is wrong with another text, or with one for another GPU than `gpu` or for other
-    kernels than `of_kernels`, a digest; None is for any.
+    An ArgumentValueError says what is wrong with another text, or with one for another GPU than `gpu`, None being any;
+    if `current`, also with one whose kernels have changed since they were measured.
     """
     try:
         content = json.loads(text)
@@ -228,10 +233,11 @@ def decode(text: str, gpu: str | None = None, *, of_kernels: str | None = None) 
         raise ArgumentValueError("it is not a table of tuned Configs: `tilewright tune --export` writes one")
     if content["format"] != FORMAT:
         raise ArgumentValueError(f"it has format {content['format']!r}, and this version reads {FORMAT}: tune again")
-    if of_kernels not in (None, content["kernels"]):
-        raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
     if not isinstance(content["gpu"], str) or gpu not in (None, content["gpu"]):
         raise ArgumentValueError(f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU")
     if not isinstance(content["entries"], list):
         raise ArgumentValueError("its entries are no list: take an undamaged copy")
-    return content["gpu"], Table(map(Entry.from_dict, content["entries"]))
+    table = Table(map(Entry.from_dict, content["entries"]))
+    if current and content["kernels"] != kernels_digest(table.kernels()):
+        raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
+    return content["gpu"], table
