@@ -160,7 +160,7 @@ def load(path: Path) -> list[Measured]:
     if hardware is None or hardware.arch != "sm_90a" or not launches:
         about = f"{len(launches)} products with Configs of wgmma, on {record['gpu']}"
         raise ArgumentValueError(f"{path} has {about}: measure with bench --configs all on a Hopper GPU of hardware.py")
-    return [_measured(hardware, *each) for each in launches]
+    return [measured_of(hardware, *each) for each in launches]
 
 
 def of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
@@ -192,7 +192,8 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
             yield shape, launches, next(iter(cublas), nan)
 
 
-def _measured(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float) -> Measured:
+def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float = nan) -> Measured:
+    """The launches of one product, as the model sees them."""
     taken = copied(posed(shape), KERNELS["wgmma"], hardware)
     assert taken is not None
     problem = taken.problem

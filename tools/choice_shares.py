@@ -13,17 +13,21 @@ import sys
 from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import Shape, load, posed  # noqa: E402
+from calibrate import Launch, Measured, Shape, load, measured_of, posed  # noqa: E402
 
 from tilewright.hardware import recognize  # noqa: E402
+from tilewright.kernels.gemv_time import RANKED  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
+from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
 from tilewright.model.cost import COSTS  # noqa: E402
 from tilewright.model.ranking.correction import TREES  # noqa: E402
+from tilewright.model.ranking.ranking import Ranking  # noqa: E402
+from tilewright.planner.copies import copied  # noqa: E402
 
 RESULTS = ROOT / "results"
 RECORDS = {
@@ -45,8 +49,17 @@ RECORDS = {
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
     "sweep_fp8_h100": "random products of fp8",
     "sweep_fp8_large_h100": "the same, large, of whole multiples of 128",
+    "sweep_fp8_third_h100": "the same, later",
+    "sweep_fp8_fourth_h100": "random products of fp8, later",
+    "sweep_fp8_thin_h100": "the same, of few rows",
+    "sweep_blocks_large_h100": "fp8 with scales of blocks, large, of whole multiples of 128",
+    "sweep_blocks_thin_h100": "random products of fp8 with scales of blocks, of few rows",
 }
-FEW_ROWS = "gemv_h200"
+FEW_ROWS = {
+    "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",
+    "gemv_decode_h100": "the same, other GPU",
+    "gemv_odd_h100": "1 to 16 rows, by `gemv` or `wgmma`, rows of weights that are aligned to less than 16 bytes too",
+}
 
 
 class Picked(NamedTuple):
@@ -71,8 +84,8 @@ def table() -> list[str]:
     ]
     shares_of = {nbytes: json.loads(path.read_text(encoding="utf-8"))["shares"] for nbytes, path in TREES.items()}
     corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
-    for name, about in {**RECORDS, FEW_ROWS: "1 to 16 rows, by `gemv` or `wgmma`"}.items():
-        picked = list(_few_rows() if name == FEW_ROWS else _of_wgmma(name))
+    for name, about in {**RECORDS, **FEW_ROWS}.items():
+        picked = list(_few_rows(name) if name in FEW_ROWS else _of_wgmma(name))
         shares = [each.share for each in picked]
         mean = exp(sum(map(log, shares)) / len(shares))
         worst = min(picked, key=lambda each: each.share)
@@ -98,25 +111,40 @@ def _of_wgmma(name: str) -> Iterator[Picked]:
         yield Picked(each.shape, each.us.size, each.share(COSTS))
 
 
-def _few_rows() -> Iterator[Picked]:
-    """Of what is offered: a sweep of all Configs has others."""
-    record = json.loads((RESULTS / f"{FEW_ROWS}.json").read_text(encoding="utf-8"))
+def _few_rows(name: str) -> Iterator[Picked]:
+    """Of what is offered, since a sweep of all Configs has others; the times are those that the planner compares."""
+    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     gpu = recognize(record["gpu"])
     assert gpu is not None
-    products: dict[Shape, list[tuple[str, Any, float]]] = {}
+    products: dict[Shape, dict[str, list[Launch]]] = {}
     for m, n, k, layout, kernel, fields, us, _ in record["launches"]:
         if kernel in KERNELS:
             config = KERNELS[kernel].config_type(**dict(zip(record["columns"][kernel], fields, strict=True)))
-            products.setdefault(Shape(m, n, k, layout=layout), []).append((kernel, config, us))
+            launches = products.setdefault(Shape(m, n, k, layout=layout), {"gemv": [], "wgmma": []})
+            launches[kernel].append(Launch(config, us, us))
     for shape, launches in products.items():
-        problem = posed(shape)
-        offered = set(KERNELS["gemv"].configs(problem, gpu))
+        problem, gemv = posed(shape), KERNELS["gemv"]
+        offered = set(gemv.configs(problem, gpu))
         ranked = []
-        for kernel, config, us in launches:
-            predicted = KERNELS[kernel].predict(config, problem, gpu, "recorded")
-            if predicted is not None and (kernel != "gemv" or config in offered):
-                ranked.append((predicted.seconds, us))
+        for config, us, _ in launches["gemv"]:
+            predicted = gemv.predict(config, problem, gpu, "recorded") if config in offered else None
+            if predicted is not None:
+                ranked.append((predicted.seconds * 1e6 * RANKED[shape.layout == "nt"], us))
+        if launches["wgmma"]:
+            others = measured_of(gpu, shape, launches["wgmma"])
+            ranked += zip(_ranked(others), others.us.tolist(), strict=True)
         yield Picked(shape, len(ranked), min(us for _, us in ranked) / min(ranked)[1])
+
+
+def _ranked(measured: Measured) -> Iterator[float]:
+    """The times of Configs of `wgmma` in us by which the planner ranks them, with copies of operands."""
+    solved, gpu = measured.solved, measured.hardware
+    taken = copied(posed(measured.shape), KERNELS["wgmma"], gpu)
+    assert taken is not None
+    ranking = Ranking(measured.tiles, "wgmma", solved.a.dtype, gpu)
+    product = solved.m, solved.n, solved.k, solved.batch_count, row_bytes(solved)
+    for index in range(measured.us.size):
+        yield 1e6 * (ranking.seconds(index, solved, gpu, *product) + taken.seconds(gpu, solved.m))
 
 
 if __name__ == "__main__":

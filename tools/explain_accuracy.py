@@ -2,8 +2,7 @@
 
 A record is what `tilewright bench SUITE --output` or tools/sweep.py writes. Of a sweep, each product's Config counts
 that the planner would take among those measured; sweeps are timed at clocks between burst and settled. The model's
-constants were fitted to sweeps alone, and the suites judge them. Those of chains and of 8-bit types do not count: name
-their records, results/chains.json and results/low_precision.json, to see them.
+constants were fitted to sweeps alone, and the suites judge them.
 
 examples:
   python tools/explain_accuracy.py                       those in results/; writes results/explain_accuracy.json
@@ -32,8 +31,9 @@ from tilewright.problem import Problem  # noqa: E402
 
 SUITES = (
     "proof_without_quack", "wgmma_vs_cublas", "batch_invariant", "few_rows", "odd_suite", "odd_small", "batches",
+    "chains", "low_precision",
 )  # fmt: skip
-"""Those in bf16 and fp16 of an H200, each launch of which waits for none: chains and low_precision are further off."""
+"""Those of an H200."""
 SWEEPS = ("sweep_h200", "sweep_layouts_h200")
 RECORD = ROOT / "results" / "explain_accuracy.json"
 

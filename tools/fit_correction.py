@@ -35,6 +35,8 @@ from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction
 RECORDS = {
     1: (
         "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100", "sweep_fp8_h100", "sweep_fp8_large_h100",
+        "sweep_fp8_third_h100", "sweep_fp8_fourth_h100", "sweep_fp8_thin_h100", "sweep_blocks_large_h100",
+        "sweep_blocks_thin_h100",
     ),
     2: (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
@@ -44,8 +46,8 @@ RECORDS = {
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 50, 2: 400}, 6, {1: 0.5, 2: 0.12}
-"""Trees, their questions, and what of its correction each makes: few for fp8 and int8, since the wheel has no room."""
+COUNT, DEPTH, RATE = {1: 120, 2: 400}, 6, {1: 0.25, 2: 0.12}
+"""Trees, their questions, and what of its correction each makes: fewer for 1 byte, since wheels have little room."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""
 LEAST = 4

@@ -156,7 +156,7 @@ def test_the_model_picks_well_by_turns_and_where_sums_are_promoted(record, mean,
 def test_the_table_of_choices_has_a_row_for_each_record():
     table = choice_shares.table()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[2 : table.index("")]]
-    assert [row[1] for row in rows] == [f"{name}.json" for name in (*choice_shares.RECORDS, choice_shares.FEW_ROWS)]
+    assert [row[1] for row in rows] == [f"{name}.json" for name in (*choice_shares.RECORDS, *choice_shares.FEW_ROWS)]
     quality = calibrate.evaluate(calibrate.load(calibrate.RECORD), COSTS)
     shares = {row[1]: (int(row[2]), float(row[4]), float(row[5].split(",")[0])) for row in rows}
     number, mean, least = shares[calibrate.RECORD.name]
@@ -167,8 +167,10 @@ def test_the_table_of_choices_has_a_row_for_each_record():
     corrected = {row[1]: (float(row[4]), int(row[6]), float(row[7])) for row in rows if row[6]}
     assert set(corrected) == {f"{name}.json" for names in fit_correction.RECORDS.values() for name in names}
     assert all(better > mean for mean, number, better in corrected.values() if number > 1)
-    number, mean, least = shares["gemv_h200.json"]
-    assert (number, mean > 0.98, least > 0.85) == (100, True, True)
+    few_rows = (("gemv_h200", 100, 0.98), ("gemv_decode_h100", 70, 0.97), ("gemv_odd_h100", 60, 0.95))
+    for name, products, at_least in few_rows:
+        number, mean, least = shares[f"{name}.json"]
+        assert (number, mean > at_least, least > 0.7) == (products, True, True)
 
 
 @pytest.mark.parametrize("spoiled", [{"l2": COSTS.l2 / 3}, {"handover": COSTS.handover * 3}], ids=str)

@@ -122,7 +122,7 @@ CHOICES = (
     (
         "1x4096x4096 nt bf16",
         H200,
-        GemvConfig(tile_n=4, ctas=4, prefetch=264),
+        GemvConfig(tile_n=4, warps=4, ctas=9, prefetch=264),
     ),
     (
         "512x512x512 nt bf16",
@@ -157,16 +157,12 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(
-            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
-        ),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
-        WgmmaConfig(
-            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
-        ),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1024x1020x1024 nt bf16",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import Array, Ways, breakdown, seconds, ways_of, wide_loads
+from tilewright.kernels.gemv_time import RANKED, Array, Ways, breakdown, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
@@ -174,9 +174,9 @@ class GemvKernel(Kernel):
         return configs[int(times.argmin())]
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
-        """The time by which it is ranked."""
+        """The time by which it is ranked beside other kernels."""
         _, times = self._timed(problem, hardware)
-        return float(times.min())
+        return float(times.min()) * RANKED[_k_major(problem)]
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
@@ -193,7 +193,7 @@ class GemvKernel(Kernel):
     ) -> tuple[Sequence[GemvConfig], Ways]:
         """The Configs that are offered, as they are and as the model sees them: for all n and k, which wait for it."""
         fitting = []
-        for config in _offered(features.Input, features.b_k_major, tile_m):
+        for config in _offered(features, tile_m):
             constants = self.derive(config, features)
             taken = constants.load_words <= _MOST_WORDS and constants.accumulators <= _MOST_SUMS
             ctas = _ctas_of(constants) if taken else 0
@@ -307,21 +307,30 @@ class GemvKernel(Kernel):
         return oriented, ways_of([(config, constants)], hardware), constants
 
 
-def _offered(dtype: DType, k_major: bool, tile_m: int) -> Iterator[GemvConfig]:
+def _offered(features: GemvFeatures, tile_m: int) -> Iterator[GemvConfig]:
     """The Configs for so many rows, whatever registers they take."""
-    by_mma = dtype.nbytes == 2
+    by_mma, k_major = features.Input.nbytes == 2, features.b_k_major
+    rows = [tile_m]
+    if not k_major and by_mma:
+        rows = [max(tile_m, 8)]
+    elif by_mma and tile_m < _MOST_AHEAD and (features.b_straddles or features.b_bytes < 16):
+        rows.append(_MOST_AHEAD)  # narrow parts of k: where chunks are cut, wide ones gain nothing
+    least = 8 if by_mma and not k_major else 4  # loads of weights that a thread has under way: more help nobody
+    for tile_m in rows:
+        k_parts, tiles_n = _cut(by_mma, k_major, tile_m)
+        for split_k, tile_n, warps, loaded in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
+            config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
+            in_flight, rest = divmod(loaded, wide_loads(config, k_major))
+            if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
+                yield replace(config, in_flight=in_flight)
+
+
+def _cut(by_mma: bool, k_major: bool, tile_m: int) -> tuple[int, Sequence[int]]:
+    """The parts of k, and the extents of tiles along n."""
     if k_major:
         k_parts = max(8 // tile_m, 2)
-        tiles_n: Sequence[int] = [blocks * 16 // k_parts for blocks in (4, 2, 1)]
-    else:
-        k_parts, tiles_n = 1, (64, 128) if by_mma else (64, 32)
-        tile_m = max(tile_m, 8) if by_mma else tile_m
-    least = 8 if by_mma and not k_major else 4  # loads of weights that a thread has under way: more help nobody
-    for split_k, tile_n, warps, loaded in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
-        config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
-        in_flight, rest = divmod(loaded, wide_loads(config, k_major))
-        if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
-            yield replace(config, in_flight=in_flight)
+        return k_parts, [blocks * 16 // k_parts for blocks in (4, 2, 1)]
+    return 1, (64, 128) if by_mma else (64, 32)
 
 
 def _k_major(problem: Problem) -> bool:

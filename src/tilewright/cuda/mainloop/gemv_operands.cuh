@@ -117,7 +117,7 @@ class VectorsAlongK {
       if constexpr (straddles) {
         load_wide_between(words[i], first, before + place_in_step<Config>(), left);
       } else {
-        load_wide_up_to<once>(words[i], first, runs, stride, left);
+        load_wide_up_to(words[i], first, runs, left);
       }
     }
   }

@@ -98,36 +98,44 @@ __device__ __forceinline__ void load_wide(uint32_t (&words)[8], const Input* bas
   load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + wide<Input>);
 }
 
-// The same where only so many elements exist before the first one and from it on, 16 bytes at least
-// in all, or none. What the chunks have besides is zero, and never read.
+// The elements of an aligned chunk from number `begin` on, and before number `end`, by loads of at
+// most `bytes`; the others are zero, and never read. It does not both begin and end inside a word,
+// nor does it inside a chunk. No branch ends the run of loads that these are part of.
+template <int bytes, class Input>
+__device__ __forceinline__ void load_chunk_between(uint32_t (&four)[4], const Input* chunk,
+                                                   int begin, int end) {
+  constexpr int per = per_word<Input>;
+  const bool at_once = bytes == 16 && begin <= 0 && end >= wide<Input>;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) four[j] = 0;
+  if constexpr (bytes == 16) load_existing(four, chunk, at_once);
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    load_existing(four[j], chunk + per * j, !at_once && begin <= per * j && end >= per * j + per);
+  }
+  if constexpr (per == 1) return;
+  // The half of a word with which a row begins, or ends.
+  const bool begins = begin > 0 && begin < 8 && begin % 2 == 1;
+  const int at = begins ? begin : end - 1;
+  uint16_t half = 0;
+  load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
+  // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0, and
+  // PTX's shl clamps the shift. Forms without that shift spill 8 to 92 bytes.
+#pragma unroll
+  for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
+}
+
+// Two chunks where only so many elements exist before the first one and from it on, 16 bytes at
+// least in all, or none. What the chunks have besides is zero, and never read.
 template <class Input>
 __device__ __forceinline__ void load_wide_between(uint32_t (&words)[8], const Input* first,
                                                   int before, int inside) {
-  constexpr int per = per_word<Input>;
   const int ahead = bytes_into_chunk(first) / sizeof(Input);
 #pragma unroll
   for (int i = 0; i < 8; i += 4) {
-    uint32_t (&four)[4] = *reinterpret_cast<uint32_t (*)[4]>(words + i);
-    const Input* const chunk = first - ahead + per * i;
-    const int begin = ahead - before - per * i, end = ahead + inside - per * i;
-    const bool whole = begin <= 0 && end >= wide<Input>;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) four[j] = 0;
-    load_existing(four, chunk, whole);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      load_existing(four[j], chunk + per * j, !whole && begin <= per * j && end >= per * j + per);
-    }
-    if constexpr (per == 1) continue;
-    // The half of a word with which a row begins, or ends: not both in one chunk.
-    const bool begins = begin > 0 && begin < 8 && begin % 2 == 1;
-    const int at = begins ? begin : end - 1;
-    uint16_t half = 0;
-    load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
-    // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0, and
-    // PTX's shl clamps the shift. Forms without that shift spill 8 to 92 bytes.
-#pragma unroll
-    for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
+    const int elements = per_word<Input> * i;
+    load_chunk_between<16>(*reinterpret_cast<uint32_t (*)[4]>(words + i), first - ahead + elements,
+                           ahead - before - elements, ahead + inside - elements);
   }
 }
 
@@ -139,25 +147,25 @@ __device__ __forceinline__ void cut_wide(uint32_t (&words)[8], const void* first
   for (int i = 0; i < 4; ++i) words[i] = chunk[i];
 }
 
-// Only the first `inside` elements exist, `stride` apart, and the others are zero. One by one where
-// that matters, and not unrolled: this is for the end of a row, and must not take registers.
-template <bool once, int bytes, class Input>
+// Only the first `inside` elements exist, and the others are zero.
+template <int bytes, class Input>
 __device__ __forceinline__ void load_wide_up_to(uint32_t (&words)[4], const Input* base,
-                                                const Runs<Input, bytes>& runs, int64_t stride,
-                                                int inside) {
-  words[0] = words[1] = words[2] = words[3] = 0;
-  if (inside >= wide<Input>) {
-    load_wide<once>(words, base, runs);
-    return;
-  }
-#pragma unroll 1
-  for (int i = inside - 1; i >= 0; --i) {
+                                                const Runs<Input, bytes>& runs, int inside) {
+  if constexpr (Runs<Input, bytes>::length > 1) {
+    load_chunk_between<bytes>(words, base, 0, inside);
+  } else {
 #pragma unroll
-    for (int word = 3; word > 0; --word) {
-      words[word] = per_word<Input> == 1 ? words[word - 1]
-                                         : __funnelshift_l(words[word - 1], words[word], 16);
+    for (uint32_t& word : words) word = 0;
+#pragma unroll
+    for (int i = 0; i < runs.count; ++i) {
+      if constexpr (sizeof(Input) == 4) {
+        load_existing(words[i], base + runs.offsets[i], i < inside);
+      } else {
+        uint16_t half = 0;
+        load_existing(half, base + runs.offsets[i], i < inside);
+        words[i / 2] |= half << i % 2 * 16;
+      }
     }
-    words[0] = (per_word<Input> == 1 ? 0 : words[0] << 16) | bits_of(base[i * stride]);
   }
 }
 

@@ -28,7 +28,7 @@ TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbyte
 NEAREST = 12
 """How many of the quickest ways are corrected: the others were hardly ever the best that was measured."""
 
-UNIT = 1e-4
+UNIT = 1e-3
 """Of leaves, which are whole numbers: natural logarithms of a share."""
 
 FEATURES = (
