@@ -44,6 +44,7 @@ RECORDS = {
     "sweep_thin_h100": "the same, of few rows",
     "sweep_second_h100": "the same, all layouts, later",
     "sweep_thin_second_h100": "the same, of few rows, later",
+    "sweep_near_h100": "random products and batches, all layouts, Configs that are near the planner's choice",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -54,6 +55,11 @@ RECORDS = {
     "sweep_fp8_thin_h100": "the same, of few rows",
     "sweep_blocks_large_h100": "fp8 with scales of blocks, large, of whole multiples of 128",
     "sweep_blocks_thin_h100": "random products of fp8 with scales of blocks, of few rows",
+    "sweep_promoted_h100": "random products of fp8 whose sums are promoted",
+    "sweep_promoted_large_h100": "the same, large, of whole multiples of 128",
+    "sweep_promoted_thin_h100": "the same, of few rows",
+    "sweep_near_bytes_h100": "random products of fp8 and int8, Configs that are near the planner's choice",
+    "sweep_near_bytes_large_h100": "the same, large, of whole multiples of 128",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",

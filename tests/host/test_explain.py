@@ -291,9 +291,9 @@ def test_the_command_takes_a_config_and_an_epilogue():
 
 def test_the_stages_of_a_config_follow_from_its_tile_unless_they_are_named():
     words = ("explain", 64, 64, 64, "--gpu", "H200", "--config")
-    assert in_json(*words, "tile_m=128")["config"]["stages"] == 11
-    assert in_json(*words, "tile_m=128,stages=3")["config"]["stages"] == 3
-    assert "take fewer stages" in error(*words, "tile_m=128,stages=12")
+    assert in_json(*words, "tile_m=128,tile_n=128")["config"]["stages"] == 7
+    assert in_json(*words, "tile_m=128,tile_n=128,stages=3")["config"]["stages"] == 3
+    assert "take fewer stages" in error(*words, "tile_m=128,tile_n=128,stages=8")
     assert "breaks the rule" in error(*words, "tile_m=100")
     large = in_json(*words[:4], "--gpu", "A100", "--config", "tile_m=128,tile_n=256,tile_k=64,warps_n=4")
     assert large["config"]["stages"] == 3

@@ -15,6 +15,7 @@ from tilewright.hardware import A100, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
+from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.planner.choose import choose
 from tilewright.planner.family import Family
 from tilewright.problem import Matrix, Problem
@@ -76,7 +77,7 @@ def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
 
 @pytest.fixture(scope="module")
 def measured():
-    """The us of each Config by problem, of gemv and of the one that wgmma takes, as an H200 took them."""
+    """The us of each Config by problem, of gemv and of the one that wgmma took that day, on an H200."""
     found = defaultdict(dict)
     for m, n, k, layout, kernel, config, us, _ in json.loads(Path("results/gemv_h200.json").read_text())["launches"]:
         if kernel != "stream_read":
@@ -87,10 +88,13 @@ def measured():
 def test_its_choice_is_near_the_best_of_what_was_measured(measured):
     shares = []
     for problem, times in measured.items():
-        chosen = choose(problem, H200).config
-        if chosen in times:
-            shares.append(min(times.values()) / times[chosen])
-    assert len(shares) > 0.75 * len(measured)  # of wgmma, the record has the choice of its day alone
+        chosen = choose(problem, H200)
+        # Of wgmma the record has the choice of its day alone, which stands for today's.
+        others = [us for config, us in times.items() if isinstance(config, WgmmaConfig)]
+        us = times.get(chosen.config, others[0] if chosen.kernel is not GEMV and others else None)
+        if us is not None:
+            shares.append(min(times.values()) / us)
+    assert len(shares) > 0.9 * len(measured)
     assert geometric_mean(shares) > 0.97
     assert min(shares) > 0.83
 

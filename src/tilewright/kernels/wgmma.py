@@ -266,7 +266,7 @@ class WgmmaKernel(Kernel):
 
     def remark(self, config: WgmmaConfig) -> str:
         """Whether the product is transposed, whether k is split, and who takes the tiles."""
-        swapped = ["computes out.T = b.T @ a.T, which its tiles fit better"] if config.swap_ab else []
+        swapped = ["computes out.T = b.T @ a.T, with tile_m along n"] if config.swap_ab else []
         split = [f"splits k over {config.split_k} CTAs, since there are few tiles"] if config.split_k > 1 else []
         turns = ["lets two consumers take tiles by turns"] if config.ping_pong else []
         return "; ".join(swapped + split + turns)

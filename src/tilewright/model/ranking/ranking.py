@@ -15,7 +15,7 @@ class Ranking:
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
         self._prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
-        corrects = unit == "wgmma" and tiles.promotion is None and is_known(dtype, gpu)
+        corrects = unit == "wgmma" and is_known(dtype, gpu)
         self._correction = Correction(tiles, dtype, gpu) if corrects else None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
