@@ -37,18 +37,23 @@ RECORDS = {
         "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100", "sweep_fp8_h100", "sweep_fp8_large_h100",
         "sweep_fp8_third_h100", "sweep_fp8_fourth_h100", "sweep_fp8_thin_h100", "sweep_blocks_large_h100",
         "sweep_blocks_thin_h100", "sweep_near_bytes_h100", "sweep_near_bytes_large_h100", "sweep_promoted_h100",
-        "sweep_promoted_large_h100", "sweep_promoted_thin_h100",
+        "sweep_promoted_large_h100", "sweep_promoted_thin_h100", "sweep_near_bytes_second_h100",
+        "sweep_near_bytes_large_second_h100", "sweep_near_bytes_thin_h100", "sweep_near_bytes_third_h100",
+        "sweep_near_bytes_large_third_h100", "sweep_promoted_second_h100",
     ),
     2: (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
         "sweep_halves_h200", "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100",
-        "sweep_thin_second_h100", "sweep_near_h100",
+        "sweep_thin_second_h100", "sweep_near_h100", "sweep_near_second_h100", "sweep_near_thin_h100",
+        "sweep_near_large_h100", "sweep_near_third_h100",
     ),
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 120, 2: 400}, 6, {1: 0.25, 2: 0.12}
+COUNT, DEPTH, RATE = {1: 120, 2: 200}, 7, {1: 0.25, 2: 0.2}
 """Trees, their questions, and what of its correction each makes: fewer for 1 byte, since wheels have little room."""
+THRESHOLDS = 64
+"""Of a feature, among which trees choose: with more of them, choices were no better."""
 NEARNESS = 4.0
 """A launch that takes x times the least time of its product weighs x to the power of minus this."""
 LEAST = 4
@@ -155,8 +160,8 @@ def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
     )
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
-        "loss_function": "QueryRMSE", "iterations": COUNT[nbytes], "depth": DEPTH,
-        "learning_rate": RATE[nbytes], "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
+        "loss_function": "QueryRMSE", "iterations": COUNT[nbytes], "depth": DEPTH, "learning_rate": RATE[nbytes],
+        "border_count": THRESHOLDS, "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
     model.fit(pool)
     return stored(model)

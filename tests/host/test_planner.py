@@ -100,7 +100,6 @@ CHOICES = (
             epilogue="direct",
             overlap=False,
             wait_depth=1,
-            swap_ab=True,
         ),
     ),
     (
@@ -136,13 +135,12 @@ CHOICES = (
             overlap=False,
             wait_depth=1,
             tile_k=128,
-            swap_ab=True,
         ),
     ),
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=2, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
@@ -158,12 +156,16 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
+        ),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
+        ),
     ),
     (
         "1024x1020x1024 nt bf16",
@@ -242,8 +244,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; computes out.T = b.T @ a.T, with tile_m along n; "
-            f"each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
+            f"wgmma: {WGMMA}; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
             f"stride 516 (1032 bytes) and {MULTIPLE}; b {ALIGNED_TO_8}, and it has column stride 516 (1032 bytes) and "
             f"{MULTIPLE}; copying takes about 3 us",
         ),

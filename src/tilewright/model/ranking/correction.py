@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbytes in (1, 2)}
 """Where the trees are, by the bytes of an element."""
 
-NEAREST = 24
+NEAREST = 32
 """How many of the quickest ways are corrected: the others were hardly ever the best that was measured."""
 
 UNIT = 1e-3
@@ -33,8 +33,8 @@ UNIT = 1e-3
 
 FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
-    "covered_n", "m", "n", "line_k", "batch", "misaligned", "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n",
-    "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
+    "covered_n", "m", "n", "line_k", "batch", "misaligned", "promoted", "tile_m", "tile_n", "tile_k", "cluster_m",
+    "cluster_n", "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
 )  # fmt: skip
 """What trees ask about, in the order of `Correction.features`."""
 _OF_PRODUCT = slice(FEATURES.index("m"), FEATURES.index("tile_m"))
@@ -102,6 +102,7 @@ class Correction:
 
     def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware):
         self._nbytes, self._line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
+        self._promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.scaled
         self._share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
         self._of_tiles = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self._line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
@@ -135,7 +136,8 @@ class Correction:
         busy, dram, energy, fixed: shares of the predicted time, of what limits and of what surrounds the main loop.
         places: the share of SMs that have a CTA. filled: that of the waves' places. l2: L2's time over that of a step.
         steps: us of a wave's. covered: what tiles cover of an extent, and more. line_k: k in lines of 128 bytes.
-        misaligned: how many times the lines of aligned rows L2 reads. padded: what is brought for a tile, and more.
+        misaligned: how many times the lines of aligned rows L2 reads. promoted: 1 if CUDA cores add, 2 if they scale.
+        padded: what is brought for a tile, and more.
         """
         prepared, tiles = fixed.prepared, fixed.prepared.tiles
         us, waves, step, at_once = found.us[ways], found.waves[ways], found.step[ways], found.at_once[ways]
@@ -148,6 +150,7 @@ class Correction:
             at_once * fixed.l2_work[ways] / step, step * fixed.steps[ways],
             tiles_m, tiles_n, tiles_m * along_m / m, tiles_n * along_n / fixed.n,
         )  # fmt: skip
-        asked[_OF_PRODUCT] = np.array((m, fixed.n, fixed.k / self._line, fixed.batch_count, fixed.lines))[:, None]
+        of_product = m, fixed.n, fixed.k / self._line, fixed.batch_count, fixed.lines, self._promoted
+        asked[_OF_PRODUCT] = np.array(of_product)[:, None]
         asked[_OF_PRODUCT.stop :] = self._of_tiles[:, ways]
         return asked
