@@ -6,6 +6,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.bench.contender import Absent, Contender, Prepared, imported
 from tilewright.bench.inputs import Inputs
+from tilewright.hardware import HOPPER
 
 
 def torch_product(inputs: Inputs) -> Any:
@@ -58,11 +59,22 @@ class DeepGemm(Contender):
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Lay the scales out once, as DeepGEMM reads them."""
-        elements = inputs.elements
-        if str(elements) != "fp8_e4m3 1x128_128x128" or inputs.shape.layout != "nt":
+        elements, shape = inputs.elements, inputs.shape
+        if str(elements) != "fp8_e4m3 1x128_128x128" or shape.layout != "nt":
             raise Absent("DeepGEMM multiplies fp8_e4m3 in nt with --recipe 1x128_128x128 into bf16")
+        if inputs.hardware.arch != HOPPER:
+            raise Absent(f"DeepGEMM takes fp32 scales on Hopper alone, and this is {inputs.hardware.place}")
+        if shape.n % 8 or shape.k % 16:
+            raise Absent(
+                "DeepGEMM copies by TMA, for which rows begin at multiples of 16 bytes: "
+                f"make n a multiple of 8 and k one of 16; the product is {shape}"
+            )
         library = imported("deep_gemm", "deep_gemm")
-        scale_a, scale_b = inputs.scales["scale_a"], inputs.scales["scale_b"].t().contiguous()
+        if hasattr(library, "set_pdl"):  # since 2.4
+            library.set_pdl(True)  # its launches overlap, as ours do; they do not by default
+        # DeepGEMM checks the strides of axes of length 1 too, which `contiguous` would leave as they are.
+        scale_b = inputs.scales["scale_b"].t().clone(memory_format=inputs.torch.contiguous_format)
+        scale_a = inputs.scales["scale_a"]
 
         def launch(number: int) -> None:
             a, b, out = inputs.sets[number]
