@@ -1,6 +1,7 @@
 """Peers that multiply fp8 and int8: what they are asked, without a GPU."""
 
 import ctypes
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -112,7 +113,7 @@ SCALED = "fp8_e4m3 1x128_128x128"
 def test_deepgemm_gets_scales_of_b_by_rows_of_its_weight(monkeypatch):
     calls, overlap = [], []
     library = SimpleNamespace(fp8_gemm_nt=lambda *pairs: calls.append(pairs), set_pdl=overlap.append)
-    monkeypatch.setattr(scaled_peers, "imported", lambda module, package: library)
+    monkeypatch.setattr(scaled_peers, "imported", lambda *names: library)
     monkeypatch.setattr(scaled_peers, "version", lambda package: "2.6.1")
     inputs, _ = given(SCALED)
     DeepGemm().prepare(inputs).launch(0)
@@ -137,6 +138,12 @@ def test_deepgemm_says_which_products_it_does_not_take():
     ):
         with pytest.raises(Absent, match=why):
             DeepGemm().prepare(inputs)
+
+
+def test_deepgemm_is_installed_from_its_repository(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deep_gemm", None)
+    with pytest.raises(Absent, match=r"^DeepGEMM is not installed: pip install --no-build-isolation git\+https://"):
+        DeepGemm().prepare(given(SCALED)[0])
 
 
 class CublasDouble:

@@ -52,6 +52,10 @@ class Torch(Contender):
         return Prepared(launch, {"version": f"torch {torch.__version__}, CUDA {torch.version.cuda}"})
 
 
+DEEPGEMM = "--no-build-isolation git+https://github.com/deepseek-ai/DeepGEMM"
+"""What pip installs; the package of that name on PyPI is an older one with other functions."""
+
+
 class DeepGemm(Contender):
     """DeepGEMM's product of fp8 with scales of 1 x 128 and 128 x 128 blocks."""
 
@@ -69,7 +73,7 @@ class DeepGemm(Contender):
                 "DeepGEMM copies by TMA, for which rows begin at multiples of 16 bytes: "
                 f"make n a multiple of 8 and k one of 16; the product is {shape}"
             )
-        library = imported("deep_gemm", "deep_gemm")
+        library = imported("deep_gemm", "DeepGEMM", DEEPGEMM)
         if hasattr(library, "set_pdl"):  # since 2.4
             library.set_pdl(True)  # its launches overlap, as ours do; they do not by default
         # DeepGEMM checks the strides of axes of length 1 too, which `contiguous` would leave as they are.
