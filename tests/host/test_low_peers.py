@@ -1,6 +1,7 @@
 """Peers that multiply fp8 and int8: what they are asked, without a GPU."""
 
 import ctypes
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilewright.bench import Absent, Cublas, CublasLt, Quack, Shape, cublas, sca
 from tilewright.bench.contenders import EVERY_PEER, PEERS, PEERS_OF_8_BITS
 from tilewright.bench.cublas import HeuristicResult
 from tilewright.bench.scaled_peers import DeepGemm, Torch
+from tilewright.hardware import A100, H200
 from tilewright.measure.elements import Elements
 
 
@@ -30,8 +32,8 @@ class Tensor:
     def t(self):
         return Tensor(f"{self.name}.T", self.address)
 
-    def contiguous(self):
-        return Tensor(f"{self.name} in rows", self.address)
+    def clone(self, memory_format):
+        return Tensor(f"{self.name} {memory_format}", self.address)
 
 
 def given(text, layout="nt", m=32, n=48, k=64):
@@ -46,6 +48,7 @@ def given(text, layout="nt", m=32, n=48, k=64):
         version=SimpleNamespace(cuda="13.0"),
         float32="float32",
         uint8="uint8",
+        contiguous_format="in rows",
         ones=lambda shape, **options: Tensor("one"),
         empty=lambda *shape, **options: Tensor("workspace", 900),
         _scaled_mm=scaled_mm,
@@ -59,7 +62,7 @@ def given(text, layout="nt", m=32, n=48, k=64):
     elements = Elements.parse(text)
     scales = {"scale_a": Tensor("scale_a", 400), "scale_b": Tensor("scale_b", 500)} if elements.recipe else {}
     made = SimpleNamespace(
-        torch=torch, shape=Shape(m, n, k, text, layout), elements=elements, device=0, scales=scales,
+        torch=torch, shape=Shape(m, n, k, text, layout), elements=elements, device=0, scales=scales, hardware=H200,
         sets=((Tensor("a", 100), Tensor("b", 200), Tensor("out", 300)),), type_of=lambda kind: kind.name,
         work=lambda launch: SimpleNamespace(run=lambda times: launch(0) or 1.0),
     )  # fmt: skip
@@ -104,19 +107,43 @@ def test_peers_of_plain_products_take_no_others(peer):
             peer().prepare(given(text)[0])
 
 
+SCALED = "fp8_e4m3 1x128_128x128"
+
+
 def test_deepgemm_gets_scales_of_b_by_rows_of_its_weight(monkeypatch):
-    calls = []
-    library = SimpleNamespace(fp8_gemm_nt=lambda *pairs: calls.append(pairs))
-    monkeypatch.setattr(scaled_peers, "imported", lambda module, package: library)
-    monkeypatch.setattr(scaled_peers, "version", lambda package: "2.1")
-    inputs, _ = given("fp8_e4m3 1x128_128x128")
+    calls, overlap = [], []
+    library = SimpleNamespace(fp8_gemm_nt=lambda *pairs: calls.append(pairs), set_pdl=overlap.append)
+    monkeypatch.setattr(scaled_peers, "imported", lambda *names: library)
+    monkeypatch.setattr(scaled_peers, "version", lambda package: "2.6.1")
+    inputs, _ = given(SCALED)
     DeepGemm().prepare(inputs).launch(0)
     (((a, scale_a), (b, scale_b), out),) = calls
     assert [each.name for each in (a, scale_a, b, scale_b, out)] == [
         "a", "scale_a", "b.T", "scale_b.T in rows", "out",
     ]  # fmt: skip
-    with pytest.raises(Absent, match="1x128_128x128"):
-        DeepGemm().prepare(given("fp8_e4m3 row")[0])
+    assert overlap == [True]
+    del library.set_pdl
+    DeepGemm().prepare(inputs).launch(0)
+    assert len(calls) == 2
+
+
+def test_deepgemm_says_which_products_it_does_not_take():
+    for inputs, why in (
+        (given("fp8_e4m3 row")[0], "with --recipe 1x128_128x128"),
+        (given(f"{SCALED} fast")[0], "with --recipe 1x128_128x128"),
+        (given(SCALED, "nn")[0], "in nt"),
+        (given(SCALED, n=44)[0], "make n a multiple of 8 and k one of 16; the product is 32x44x64"),
+        (given(SCALED, k=72)[0], "make n a multiple of 8 and k one of 16; the product is 32x48x72"),
+        (SimpleNamespace(**{**vars(given(SCALED)[0]), "hardware": A100}), "on Hopper alone, and this is A100"),
+    ):
+        with pytest.raises(Absent, match=why):
+            DeepGemm().prepare(inputs)
+
+
+def test_deepgemm_is_installed_from_its_repository(monkeypatch):
+    monkeypatch.setitem(sys.modules, "deep_gemm", None)
+    with pytest.raises(Absent, match=r"^DeepGEMM is not installed: pip install --no-build-isolation git\+https://"):
+        DeepGemm().prepare(given(SCALED)[0])
 
 
 class CublasDouble:

@@ -55,12 +55,15 @@ class Contender(ABC):
         """
 
 
-def imported(module: str, package: str) -> Any:
-    """A module of a package; Absent says how to install it, or why it cannot be imported."""
+def imported(module: str, package: str, install: str = "") -> Any:
+    """A module of a package; Absent says how to install it, or why it cannot be imported.
+
+    install: what pip must be given, if that is not the package's name.
+    """
     try:
         return import_module(module)
     except ImportError as error:
         missing = getattr(error, "name", None) or ""
         if module.startswith(missing.partition(".")[0] or "?"):
-            raise Absent(f"{package} is not installed: pip install {package}") from None
+            raise Absent(f"{package} is not installed: pip install {install or package}") from None
         raise Absent(f"{package} cannot be imported: {error}") from None

@@ -6,6 +6,7 @@ from typing import Any
 from tilewright import dtypes
 from tilewright.bench.contender import Absent, Contender, Prepared, imported
 from tilewright.bench.inputs import Inputs
+from tilewright.hardware import HOPPER
 
 
 def torch_product(inputs: Inputs) -> Any:
@@ -51,6 +52,10 @@ class Torch(Contender):
         return Prepared(launch, {"version": f"torch {torch.__version__}, CUDA {torch.version.cuda}"})
 
 
+DEEPGEMM = "--no-build-isolation git+https://github.com/deepseek-ai/DeepGEMM"
+"""What pip installs; the package of that name on PyPI is an older one with other functions."""
+
+
 class DeepGemm(Contender):
     """DeepGEMM's product of fp8 with scales of 1 x 128 and 128 x 128 blocks."""
 
@@ -58,11 +63,22 @@ class DeepGemm(Contender):
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Lay the scales out once, as DeepGEMM reads them."""
-        elements = inputs.elements
-        if str(elements) != "fp8_e4m3 1x128_128x128" or inputs.shape.layout != "nt":
+        elements, shape = inputs.elements, inputs.shape
+        if str(elements) != "fp8_e4m3 1x128_128x128" or shape.layout != "nt":
             raise Absent("DeepGEMM multiplies fp8_e4m3 in nt with --recipe 1x128_128x128 into bf16")
-        library = imported("deep_gemm", "deep_gemm")
-        scale_a, scale_b = inputs.scales["scale_a"], inputs.scales["scale_b"].t().contiguous()
+        if inputs.hardware.arch != HOPPER:
+            raise Absent(f"DeepGEMM takes fp32 scales on Hopper alone, and this is {inputs.hardware.place}")
+        if shape.n % 8 or shape.k % 16:
+            raise Absent(
+                "DeepGEMM copies by TMA, for which rows begin at multiples of 16 bytes: "
+                f"make n a multiple of 8 and k one of 16; the product is {shape}"
+            )
+        library = imported("deep_gemm", "DeepGEMM", DEEPGEMM)
+        if hasattr(library, "set_pdl"):  # since 2.4
+            library.set_pdl(True)  # its launches overlap, as ours do; they do not by default
+        # DeepGEMM checks the strides of axes of length 1 too, which `contiguous` would leave as they are.
+        scale_b = inputs.scales["scale_b"].t().clone(memory_format=inputs.torch.contiguous_format)
+        scale_a = inputs.scales["scale_a"]
 
         def launch(number: int) -> None:
             a, b, out = inputs.sets[number]
