@@ -16,6 +16,7 @@ from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.expression.tree import SCALES
 from tilewright.measure.data import Data
 from tilewright.measure.elements import LARGEST, SIGMAS, Elements
+from tilewright.measure.layouts import place_of
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.planner.call_arguments import Arrays
@@ -122,8 +123,8 @@ class Inputs:
         self.scales = self._scales()
         self.sets = tuple(
             (
-                self.make(m, k, shape.layout[0] == "t", elements.a),
-                self.make(k, n, shape.layout[1] == "t", elements.b),
+                self.make(m, k, shape.layout[0], elements.a),
+                self.make(k, n, shape.layout[1], elements.b),
                 self.empty(m, n),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
@@ -133,11 +134,12 @@ class Inputs:
                 keep_two_of_four(a)
         self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
 
-    def make(self, rows: int, columns: int, transposed: bool = False, kind: DType | None = None) -> Any:
-        """A further matrix of random numbers, of the result's type by default."""
+    def make(self, rows: int, columns: int, letter: str = "n", kind: DType | None = None) -> Any:
+        """A further matrix of random numbers, stored as a letter of layouts says; of the result's type by default."""
         kind = kind or self.elements.out
         drawn = kind if kind in dtypes.FLOATS else dtypes.fp32
-        values = self.empty(*((columns, rows) if transposed else (rows, columns)), kind=drawn)
+        extents, strides = place_of(letter, rows, columns)
+        values = self.empty(*extents, kind=drawn)
         spread, largest = self.elements.spread(kind), LARGEST.get(kind, math.inf)
         if self.data == "uniform":
             widest = min(SIGMAS * spread, largest) if kind is not drawn else 1
@@ -147,7 +149,7 @@ class Inputs:
         if kind is not drawn:
             whole = values.round_() if kind.kind == "integer" else values
             values = whole.clamp_(-largest, largest).to(self.type_of(kind))
-        return values.t() if transposed else values
+        return values.as_strided((rows, columns), strides)
 
     def empty(self, *shape: int, kind: DType | None = None) -> Any:
         """Memory for an array, of the result's type by default."""
