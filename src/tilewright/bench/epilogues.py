@@ -16,7 +16,8 @@ from tilewright.expression.tree import Expression
 from tilewright.planner.binding import bind
 from tilewright.planner.choose import choose
 from tilewright.problem import OperandForm, key_of, output_key
-from tilewright.reference import Array, applied, outputs_agree, stored, stored_bound
+from tilewright.reference import Array, applied, outputs_agree, stored
+from tilewright.reference.bounds import stored_bound
 
 
 class Added(NamedTuple):

@@ -24,7 +24,8 @@ from tilewright.planner.expressions import expression_of
 from tilewright.planner.request import bound, operands_of
 from tilewright.planner.scaling import Scaling
 from tilewright.problem import RECIPES, Blocks, Problem
-from tilewright.reference import Array, stored_bound, sum_bound
+from tilewright.reference import Array
+from tilewright.reference.bounds import stored_bound, sum_bound
 from tilewright.rounding import round_up
 
 Launch: TypeAlias = Callable[[int], object]
