@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.dtypes import FP8, DType, fp32, int32, parse
-from tilewright.expression.evaluation import FP32_MAX, Bounded, are_same, evaluate, exact, meanings
+from tilewright.expression.evaluation import FP32_MAX, Bounded, are_same, evaluate, exact, meanings, summed
 from tilewright.expression.evaluation import Array as Array
 from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
@@ -93,7 +93,7 @@ def compare(
         )
         known, special = ~np.isinf(bound), ~np.isfinite(expected)
         found = out[rows][:, columns].astype(np.float64)
-        verified &= bool(np.all(agree(found, expected, bound)[known]))
+        verified &= bool(np.all(agree(found, expected, bound)))
         error, bound, expected = (each[known & ~special] for each in (_distances(found, expected), bound, expected))
         squares = [np.sum(each**2) for each in (error, bound, expected)]
         sums += np.array([*squares, np.sum(known), np.sum(special), np.sum(~known)])
@@ -110,9 +110,12 @@ def compare(
 
 
 def agree(found: Array, expected: Array, bound: Array) -> Array:
-    """Per element, whether a result is within its bound of what `reference` expects, or is the same infinity or NaN."""
+    """Per element, whether a result is what `reference` expects within its bound, the same infinity or NaN included.
+
+    So is any result where the bound is infinite, since nothing is known there.
+    """
     right: Array = are_same(found, expected) | (_distances(found, expected) <= bound)  # False for NaN
-    return right
+    return right | np.isinf(bound)
 
 
 def _distances(found: Array, expected: Array) -> Array:
@@ -138,21 +141,40 @@ def reference(
 
     addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names; scales as they are given.
     cut_after: see `sum_bound`. What must be infinite or NaN is expected to be it, within 0. The error is infinite, and
-    0 is expected, where nothing is known: of what may overflow or be NaN, and may not.
+    0 is expected, where nothing is known: of what may overflow or be NaN, and may not. With an alpha or a beta of 0,
+    neither a and b nor c is read.
     """
     kind, accumulator = parse(out_dtype, "out_dtype"), _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
     a, b = a.astype(np.float64), b.astype(np.float64)
-    total = alpha * (a @ b)
     if kind is int32:
+        total = alpha * (a @ b)
         return total, np.zeros_like(total)
-    error = abs(alpha) * sum_bound(a, b, accumulator, cut_after)
-    magnitude = np.abs(total)
+    with np.errstate(all="ignore"):
+        result = _finished(*_sums(a, b, accumulator, cut_after, alpha), epilogue, addends, beta, kind)
+    return stored(kind, result)
+
+
+def _sums(a: Array, b: Array, accumulator: DType, cut_after: int | None, alpha: float) -> Bounded:
+    """alpha * a @ b in float64, with the error of a kernel's sums."""
+    if alpha == 0:
+        return exact(np.zeros((a.shape[0], b.shape[1])))
+    sums = Bounded(a @ b, sum_bound(a, b, accumulator, cut_after))
+    if not a.shape[1] * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0) <= FP32_MAX / 2:
+        sums = summed(*sums, np.abs(a) @ np.abs(b))
+    return Bounded(alpha * sums.value, abs(alpha) * sums.error)
+
+
+def _finished(
+    sums: Array, error: Array, epilogue: Epilogue, addends: Mapping[str, Array], beta: float, kind: DType
+) -> Bounded:
+    """What the epilogue makes of scaled sums, before it is rounded to `kind`."""
+    total, magnitude = sums, _finite_magnitude(sums)
     for name, factor in (("c", beta), ("bias", 1.0)):
-        if getattr(epilogue, name) is not None:
+        if getattr(epilogue, name) is not None and factor != 0:
             addend = factor * addends[name].astype(np.float64)
-            total, magnitude = total + addend, magnitude + np.abs(addend)
-    result = Bounded(total, error + 2.0**-22 * magnitude)
+            total, magnitude = total + addend, magnitude + _finite_magnitude(addend)
+    result = summed(total, error + 2.0**-22 * magnitude, magnitude)
     if epilogue.expression is not None:
         named = {name: addends[key_of(name)] for name in epilogue.expression.named}
         result = applied(epilogue.expression, result, named, kind)
@@ -160,7 +182,13 @@ def reference(
         result = meanings(kind)[epilogue.activation](result)
     if kind in FP8:
         result = narrowed(result, addends.get(OUT_SCALE), kind)
-    return stored(kind, result)
+    return result
+
+
+def _finite_magnitude(values: Array) -> Array:
+    """Magnitudes, 0 of what has none."""
+    magnitude: Array = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return magnitude
 
 
 def narrowed(result: Bounded, scale: Array | None, kind: DType) -> Bounded:
@@ -180,7 +208,8 @@ def stored(kind: DType, result: Bounded) -> Bounded:
     bound = np.where(np.isfinite(value), stored_bound(kind, value, error), error)
     if kind not in FP8:
         largest = largest_of(kind)
-        beyond = np.abs(value) - error >= largest * (1 + kind.epsilon / 2)
+        with np.errstate(invalid="ignore"):  # of infinite values of which nothing is known
+            beyond = np.abs(value) - error >= largest * (1 + kind.epsilon / 2)
         value = np.where(beyond, np.copysign(np.inf, value), value)
         bound = np.where(beyond, 0.0, np.where(np.abs(value) + error > largest, np.inf, bound))
     return Bounded(np.where(np.isinf(bound), 0.0, value), bound)
