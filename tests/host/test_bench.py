@@ -33,7 +33,7 @@ from tilewright.bench import (
 from tilewright.bench.contenders import EVERY_PEER, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.dtypes import fp32
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.wgmma_config import WgmmaConfig

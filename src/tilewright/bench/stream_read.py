@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Constants, Kernel, values_of
+from tilewright.kernels.config_fields import values_of
+from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Problem
