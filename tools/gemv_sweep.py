@@ -29,7 +29,8 @@ from sweep import text_of, timed  # noqa: E402
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.bench.stream_read import StreamRead  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
-from tilewright.kernels.kernel import Kernel, fields_of, values_of  # noqa: E402
+from tilewright.kernels.config_fields import fields_of, values_of  # noqa: E402
+from tilewright.kernels.kernel import Kernel  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402

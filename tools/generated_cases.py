@@ -1,9 +1,11 @@
 """Multiply generated cases beyond those of the tests, on a GPU or in the emulator, and record how many were right.
 
 Each case is a product that one of the kernels takes: awkward extents, strides, alignments, batches and scalars, in
-poisoned buffers with guard bands, compared with float64. The emulator checks its rules too. The first wrong case ends
-the run and is shown. On a GPU one process launches; the others draw the cases and judge the results. A run adds to
-results/generated_cases.json the seed that draws its cases again, their number by kernel, and the kernels' digest.
+poisoned buffers with guard bands, compared with float64. Others have operands that `repack` copies or sums that
+`code_sums` and `column_sums` make, or are calls of `quantize`, compared to the bit. The emulator checks its rules too.
+The first wrong case ends the run and is shown. On a GPU one process launches; the others draw the cases and judge the
+results. A run adds to results/generated_cases.json the seed that draws its cases again, their number by kernel, and the
+kernels' digest.
 
 examples:
   python tools/generated_cases.py --on gpu --cases 100000 --seed 1
@@ -33,7 +35,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
-from support.cases import Case, copied_cases, copying, random_cases, unit_of  # noqa: E402
+from support.cases import unit_of  # noqa: E402
+from support.further_cases import FURTHER, drawn_cases  # noqa: E402
 from support.rungs import LADDER_VARIANTS  # noqa: E402
 from support.runs import Contents, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
 from support.variants import VARIANTS  # noqa: E402
@@ -46,9 +49,6 @@ from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 RECORD = ROOT / "results" / "generated_cases.json"
 CHUNK = 50
 """Cases that one process draws from one seed."""
-
-COPIED = "wgmma, operands copied"
-"""What the record calls products with operands that `repack` copies."""
 
 Job: TypeAlias = tuple[str, int, str, int]
 """A kernel, the number of its cases, the seed that draws them, and the number of the first: variants come in turn."""
@@ -66,7 +66,7 @@ def main() -> None:
     counts = Counter(
         {name: -(-options.cases * cases_of(name) // sum(map(cases_of, EVERY_KERNEL))) for name in EVERY_KERNEL}
     )
-    counts[COPIED] = -(-counts["wgmma"] // 4)
+    counts |= dict.fromkeys(FURTHER, -(-counts["wgmma"] // 4))
     jobs = [
         (name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}", first)
         for name, count in counts.items()
@@ -155,7 +155,7 @@ def referee(jobs: list[Job], server: Pipe, asks: bool) -> None:
     asks: the server launches the cases, since a GPU is quicker with one context. Otherwise they run here, emulated.
     """
 
-    def asked(case: Case, contents: Contents, **changes: Any) -> Contents:
+    def asked(case: Any, contents: Contents, **changes: Any) -> Contents:
         server.send((case, contents, changes))
         result: Contents = server.recv()
         return result
@@ -192,11 +192,9 @@ def serve(referees: list[Pipe], launch: Launch | None, advance: Callable[[int], 
 
 
 def check(job: Job, launch: Launch | None) -> None:
-    """Multiply the cases of a job, launched so or else emulated; raise what a wrong one raises, with its name."""
+    """Run the cases of a job, launched so or else emulated; raise what a wrong one raises, with its name."""
     kernel, count, seed, first = job
-    drawn = copied_cases(count, seed) if kernel == COPIED else random_cases(kernel, count, seed, first)
-    for case in drawn:
-        changes = copying(case) if kernel == COPIED else {}
+    for case, changes in drawn_cases(kernel, count, seed, first):
         try:
             if launch is None:
                 multiply_emulated(case, emulator(), **changes)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tilewright.emulator.semantics.matrices.accumulation import ADDERS, factors_of, hardware_sum
-from tilewright.reference import cut_error, sum_bound
+from tilewright.reference.bounds import cut_error, sum_bound
 
 NEVER = 1 << 20
 STEP = 32

@@ -1,5 +1,6 @@
 """tools/generated_cases.py: the protocol between the process that launches and those that judge."""
 
+import re
 from multiprocessing import Pipe
 from threading import Thread
 
@@ -8,10 +9,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.further_cases import COPIED, FURTHER, drawn_cases
 from support.memory import Buffer
+from support.runs import multiply_emulated
 from tilewright.backends.emulated import EmulatedBackend
 
-JOBS = [("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (generated_cases.COPIED, 1, "1", 0)]
+JOBS = [("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (COPIED, 1, "1", 0), ("quantize", 4, "1", 7)]
 
 
 def emulated(case, contents, **changes):
@@ -22,8 +25,7 @@ def emulated(case, contents, **changes):
     arrays = {name: buffer.array for name, buffer in buffers.items()}
     if case.in_place:
         arrays["c"] = arrays["out"]
-    a, b, c = (arrays.get(name) for name in "abc")
-    tw.matmul(a, b, c, backend=EmulatedBackend(), **(case.keywords(arrays) | changes))
+    case.call(arrays, EmulatedBackend(), **changes)
     return {name: buffer.bytes for name, buffer in buffers.items()}
 
 
@@ -40,18 +42,24 @@ def served(launch, jobs, referees=2):
 
 @pytest.mark.parametrize("launch", [None, emulated])
 def test_all_cases_of_all_jobs_are_judged(launch):
-    assert served(launch, JOBS) == [1, 2, 3]
+    assert served(launch, JOBS) == [1, 2, 3, 4]
 
 
-def test_a_byte_that_a_launch_changes_ends_the_run_with_the_case_that_it_is_of():
-    def wrong(case, contents, **changes):
-        after = {name: np.array(content) for name, content in emulated(case, contents, **changes).items()}
-        after["a"][0] ^= 1
-        return after
+@pytest.mark.parametrize(("job", "read", "written"), [(JOBS[0], "a", "out"), (JOBS[-1], "x", "out[0]")])
+def test_a_byte_that_a_launch_changes_ends_the_run_with_the_case_that_it_is_of(job, read, written):
+    def wrong(name, index):
+        def launch(case, contents, **changes):
+            after = {name: np.array(content) for name, content in emulated(case, contents, **changes).items()}
+            after[name][index] ^= 1
+            return after
 
-    with pytest.raises(AssertionError, match="1 bytes of a's memory changed") as failed:
-        served(wrong, JOBS[:1], referees=1)
-    assert "case of simt, seed '1/simt/0': Case(" in failed.value.__notes__[0]
+        return launch
+
+    with pytest.raises(AssertionError, match=rf"1 bytes of {read}'s memory changed") as failed:
+        served(wrong(read, 0), [job], referees=1)
+    assert f"case of {job[0]}, seed '{job[2]}': " in failed.value.__notes__[0]
+    with pytest.raises(AssertionError, match=rf"1 bytes of {re.escape(written)}'s memory changed"):
+        served(wrong(written, -1), [job], referees=1)
 
 
 def test_an_error_of_a_launch_names_its_case():
@@ -61,3 +69,28 @@ def test_an_error_of_a_launch_names_its_case():
     with pytest.raises(tw.TilewrightError) as failed:
         served(refused, JOBS[:1], referees=1)
     assert failed.value.__notes__[0].startswith("launched for Case(")
+
+
+class NamingBackend(EmulatedBackend):
+    """An emulated GPU with all checks that keeps the names of what is launched."""
+
+    def __init__(self):
+        super().__init__(checks=True)
+        self.names = []
+
+    def prepare(self, compiled, shape, arguments):
+        launch = super().prepare(compiled, shape, arguments)
+
+        def named(*call):
+            self.names.append(compiled.name)
+            return launch(*call)
+
+        return named
+
+
+@pytest.mark.parametrize(("name", "kernel"), [(name, "repack" if name == COPIED else name) for name in FURTHER])
+def test_cases_of_further_kernels_launch_them_and_are_right(name, kernel):
+    for case, changes in drawn_cases(name, 3, "further"):
+        backend = NamingBackend()
+        multiply_emulated(case, backend, **changes)
+        assert any(launched.startswith(kernel) for launched in backend.names), (case, backend.names)

@@ -12,7 +12,8 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from support.cases import Case, case_of_extents, cases, copied_cases, copying, random_cases, variants_of
+from support.cases import Case, case_of_extents, cases, random_cases, variants_of
+from support.further_cases import copied_cases, copying
 from support.memory import View
 from support.rungs import RUNGS
 from support.runs import multiply_emulated

@@ -87,3 +87,4 @@ def test_weights_that_are_not_packed_are_refused():
     assert read.refuses(problem(24, 512), H200) is None
     assert "packed" in read.refuses(problem(3, 3), H200).reason
     assert "packed" in read.refuses(problem(24, 512, alignment=8), H200).reason
+    assert "packed" in read.refuses(problem(24, 512)._replace(b=Matrix(bf16, 2, 2048)), H200).reason

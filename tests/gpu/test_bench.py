@@ -74,6 +74,15 @@ def test_right_results_are_right_in_every_layout_and_dtype(layout, dtype):
     assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 2
 
 
+@pytest.mark.parametrize("layout", ["ss", "st", "ns"])
+def test_strided_operands_are_multiplied_beside_a_library_that_copies_them(layout):
+    inputs = Inputs(Shape(129, 200, 500, "bf16", layout))
+    for letter, operand in zip(layout, inputs.sets[0], strict=False):
+        assert (min(operand.stride()) > 1) == (letter == "s")
+    record = compare([Tilewright(), Cublas()], inputs, [])
+    assert [(entry.status, entry.reason) for entry in record.entries] == [("right", "")] * 2
+
+
 @pytest.mark.parametrize("layout", ["nn", "tn"])
 def test_of_four_neighbors_along_k_the_larger_two_stay(layout, torch):
     shape = Shape(512, 512, 512, "fp16", layout)

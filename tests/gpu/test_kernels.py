@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from support.cases import copied_cases, copying, random_cases
+from support.cases import random_cases
+from support.further_cases import copied_cases, copying
 from support.runs import multiply_on_gpu
 from support.verification import cases_of, verified, verified_dtypes
 from tilewright.kernels.registry import EVERY_KERNEL

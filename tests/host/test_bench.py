@@ -33,7 +33,7 @@ from tilewright.bench import (
 from tilewright.bench.contenders import EVERY_PEER, READ, contenders_named
 from tilewright.bench.session import Settings, best, disagreement, measure
 from tilewright.dtypes import fp32
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.wgmma_config import WgmmaConfig
@@ -378,7 +378,7 @@ def cublaslt(monkeypatch):
     monkeypatch.setattr(peers, "version", lambda package: "0.6")
     monkeypatch.setattr(Matmul, "made", [])
     monkeypatch.setattr(Matmul, "tuned", 0)
-    return SimpleNamespace(elements=SHAPE.elements, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
+    return SimpleNamespace(shape=SHAPE, elements=SHAPE.elements, sets=(("a0", "b0", "out0"), ("a1", "b1", "out1")))
 
 
 def test_cublaslt_tunes_once_and_keeps_the_algorithm(cublaslt):
@@ -419,7 +419,7 @@ def test_quack_is_held_to_a_choice_until_it_is_released(monkeypatch):
     )
     monkeypatch.setattr(peers, "imported", lambda name, package: module)
     monkeypatch.setattr(peers, "version", lambda package: "0.6")
-    given = SimpleNamespace(elements=SHAPE.elements, sets=(("a0", "b0", "out0"),))
+    given = SimpleNamespace(shape=SHAPE, elements=SHAPE.elements, sets=(("a0", "b0", "out0"),))
     assert Quack().prepare(given).choice == {"tile_n": 256}
     assert Tuner.tuned == 1
     prepared = Quack().prepare(given, {"tile_n": 192})

@@ -12,7 +12,7 @@ from tilewright.bench.epilogues import WithEpilogue
 from tilewright.cli import app
 from tilewright.expression.grammar import parse
 from tilewright.problem import OperandForm
-from tilewright.reference import sum_bound
+from tilewright.reference.bounds import sum_bound
 
 SHAPE = Shape(24, 32, 16, "fp16", "nt")
 BIAS, SCALE = OperandForm("bias", False, True), OperandForm("scale", True, False)

@@ -12,7 +12,7 @@ import tilewright as tw
 from support.families import Loaded, afresh, all_compiled, facts, outcome
 from tilewright import api
 from tilewright.hardware import A100, H200
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.model.cost import found_of
 from tilewright.model.ranking import ranking
 from tilewright.planner import family, tuned

@@ -107,6 +107,13 @@ def test_peers_of_plain_products_take_no_others(peer):
             peer().prepare(given(text)[0])
 
 
+@pytest.mark.parametrize("layout", ["ss", "st", "ns"])
+@pytest.mark.parametrize(("peer", "text"), [(Cublas, "int8"), (CublasLt, "int8"), (CublasLt, "bf16"), (Quack, "bf16")])
+def test_peers_that_neither_read_nor_copy_strided_operands_are_absent(peer, text, layout):
+    with pytest.raises(Absent, match=f"the layout is {layout}: use cublas, or torch for int8"):
+        peer().prepare(given(text, layout)[0])
+
+
 SCALED = "fp8_e4m3 1x128_128x128"
 
 

@@ -164,6 +164,58 @@ def test_a_plain_sum_beyond_the_type_of_the_result_must_be_infinite():
         assert compare(out, a, b).verified is False
 
 
+OPEN = (None, 0, 2)
+"""What is found of two elements of which nothing is known: `verified`, and how many are special and uncertain."""
+
+
+@pytest.mark.parametrize(
+    ("terms", "alpha", "expected", "found"),
+    [
+        ([3e38, 3e38, -3e38, -3e38], 1.0, [np.nan, np.inf], OPEN),  # by the order of its terms; also 0
+        ([3e38, 3e38, -3.2e38], 1.0, [np.inf, 2.8e38], OPEN),
+        ([3e38, 3e38, -1e38], 1.0, [np.inf, np.inf], (True, 2, 0)),
+        ([-3e38, -3e38], 1e-10, [-np.inf, -np.inf], (True, 2, 0)),
+        ([3e38, 1e36], 0.5, [1.505e38, 1.505e38], (True, 0, 0)),
+        ([np.nan, np.inf], 0.0, [0, 0], (True, 0, 0)),
+        ([np.inf, -np.inf, 1], 1.0, [np.nan, np.nan], (True, 2, 0)),
+    ],
+)
+def test_sums_whose_terms_overflow_are_known_where_no_order_matters(terms, alpha, expected, found):
+    a, b = np.array([terms], np.float32), np.ones((len(terms), 2), np.float32)
+    out = np.array([expected], np.float32)
+    compared = compare(out, a, b, alpha=alpha)
+    assert (compared.verified, compared.special, compared.uncertain) == found
+    assert np.isfinite([compared.relative_error, compared.error_bound]).all()
+    out[0, 1] = 1
+    assert compare(out, a, b, alpha=alpha).verified is (None if found == OPEN else False)
+
+
+@pytest.mark.parametrize(
+    ("c", "bias", "expected", "found"),
+    [
+        (3e38, -3e38, np.inf, OPEN),  # 3e38 if bias is added before c
+        (3e38, 1e38, np.inf, (True, 2, 0)),
+        (np.inf, 1, np.inf, (True, 2, 0)),
+        (np.inf, -np.inf, np.nan, (True, 2, 0)),
+        (-np.inf, 3e38, -np.inf, OPEN),  # NaN if c comes last
+    ],
+)
+def test_addends_that_overflow_are_known_where_no_order_matters(c, bias, expected, found):
+    a, b, out = np.array([[3e38]], np.float32), np.ones((1, 2), np.float32), np.full((1, 2), expected, np.float32)
+    epilogue = Epilogue(c=Matrix(fp32, 2, 1), bias=Matrix(fp32, 0, 1))
+    addends = {"c": np.full((1, 2), c, np.float32), "bias": np.full(2, bias, np.float32)}
+    compared = compare(out, a, b, epilogue, addends)
+    assert (compared.verified, compared.special, compared.uncertain) == found
+    out[0, 1] = 1
+    assert compare(out, a, b, epilogue, addends).verified is (None if found == OPEN else False)
+
+
+def test_c_that_is_not_read_may_be_nan():
+    a, b, c = np.ones((1, 3), np.float32), np.ones((3, 2), np.float32), np.full((1, 2), np.nan, np.float32)
+    epilogue = Epilogue(c=Matrix(fp32, 2, 1))
+    assert compare(np.full((1, 2), 3, np.float32), a, b, epilogue, {"c": c}, beta=0.0).verified is True
+
+
 def test_infinite_results_of_fp8_are_cut_and_nan_stays():
     a, b = np.array([[1.0], [-1.0]], np.float32), np.array([[1.0, 2.0]], np.float32)
     scale = {OUT_SCALE: np.array(0.5, np.float32)}

@@ -19,7 +19,7 @@ from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H200
 from tilewright.jit.cache import build
 from tilewright.jit.compile import nvrtc_version
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.measure.protocol import Sample, Work
 from tilewright.planner.tuned_table import Key

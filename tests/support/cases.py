@@ -14,8 +14,9 @@ from random import Random
 import numpy as np
 from hypothesis import strategies as st
 
+import tilewright as tw
 from support import views
-from support.memory import Buffer, View, stray_writes
+from support.memory import Buffer, View, require_no_stray_writes
 from support.outputs import check_outputs, output_views
 from support.reference import check, reference
 from support.rungs import LADDER_VARIANTS, RUNGS, draw_rung
@@ -27,10 +28,8 @@ from tilewright.expression.tree import GIVEN, SCALES
 from tilewright.hardware import H200
 from tilewright.kernels.code_sums import with_sums
 from tilewright.kernels.registry import EVERY_KERNEL
-from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.operand import HOST, Operand, byte_range
 from tilewright.planner.binding import bind
-from tilewright.planner.copies import copied
 from tilewright.problem import OPERANDS, WRITTEN, key_of, output_key
 
 MAX_CTAS = 8
@@ -133,6 +132,16 @@ class Case:
             "config": self.variant.config,
         }
 
+    def call(self, arrays, backend, **changes):
+        """Multiply; `changes`: other keywords than the case's."""
+        a, b, c = (arrays.get(name) for name in "abc")
+        result = tw.matmul(a, b, c, backend=backend, **(self.keywords(arrays) | changes))
+        assert result is arrays["out"]
+
+    def memory(self, on_tensor_cores: bool = False):
+        """Its operands in memory."""
+        return Memory(self, on_tensor_cores)
+
 
 class Memory:
     """A case's operands in poisoned buffers, filled with its data; `arrays` are what the call is given.
@@ -189,11 +198,7 @@ class Memory:
         """Raise an AssertionError unless out holds the product and no other byte has changed."""
         check(self.arrays["out"], self._expected)
         check_outputs(self.arrays, self._expected.dtype, self.case.alpha, **self._sums)
-        for name, buffer in self.buffers.items():
-            stray = stray_writes(buffer, self._before[name], is_out=name in WRITTEN)
-            assert not stray.size, (
-                f"{stray.size} bytes of {name}'s memory changed that do not belong to out, the first at {stray[0]}"
-            )
+        require_no_stray_writes(self.buffers, self._before)
 
 
 def _scales(shape, random):
@@ -260,26 +265,6 @@ def random_cases(kernel: str, count: int, seed: int | str, first: int = 0):
     variants = variants_of(kernel)
     for number in range(first, first + count):
         yield random_case(variants[number % len(variants)], random)
-
-
-def copying(case: Case):
-    """How a product of `copied_cases` is called; half of the columns of a tile may be those of a gate."""
-    config = WgmmaConfig(64, 128, 3, tile_k=128 // case.problem().a.dtype.nbytes, epilogue="direct", overlap=False)
-    return {"kernel": "wgmma", "config": config}
-
-
-def copied_cases(count: int, seed: int | str):
-    """`count` cases of `mma`, with an operand that `wgmma` takes as a copy alone."""
-    found = 0
-    for case in random_cases("mma", 10 * count, seed):
-        problem = case.problem()
-        taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies:
-            found += 1
-            yield case
-        if found == count:
-            return
-    raise AssertionError(f"only {found} cases need a copy")
 
 
 def posed(case: Case):

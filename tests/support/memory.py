@@ -6,6 +6,7 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.operand import byte_range
+from tilewright.problem import WRITTEN
 
 GUARD = 256
 """Bytes of poison before and behind the elements."""
@@ -66,6 +67,15 @@ class Buffer:
         one_byte = (*self.view.shape, self.view.nbytes), (*self.view.byte_strides, 1)
         np.ndarray(one_byte[0], bool, mask, self.start, one_byte[1])[...] = False
         return mask
+
+
+def require_no_stray_writes(buffers, before):
+    """Raise an AssertionError if bytes have changed since `before` that belong to no result; both by operand."""
+    for name, buffer in buffers.items():
+        stray = stray_writes(buffer, before[name], is_out=name in WRITTEN)
+        assert not stray.size, (
+            f"{stray.size} bytes of {name}'s memory changed that do not belong to out, the first at {stray[0]}"
+        )
 
 
 def stray_writes(buffer: Buffer, before: "np.ndarray", *, is_out: bool):

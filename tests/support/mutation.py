@@ -22,9 +22,9 @@ from tilewright.hardware import H200
 from tilewright.jit.compile import SOURCE_ROOT
 from tilewright.jit.source import package_headers
 from tilewright.kernels.column_sums import ColumnSumsConfig
+from tilewright.kernels.config_fields import brief
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
-from tilewright.kernels.kernel import brief
 from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL

@@ -32,7 +32,7 @@ import numpy as np
 from tilewright import dtypes
 from tilewright.expression.evaluation import Bounded, evaluate
 from tilewright.expression.evaluation import exact as exact_values
-from tilewright.reference import cut_error
+from tilewright.reference.bounds import cut_error
 
 ULP = 2.0**-23
 

@@ -3,41 +3,40 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import tilewright as tw
-from support.cases import Case, Memory
+import numpy as np
+
 from support.doubles import GpuArray
 from support.memory import Buffer
+from tilewright.problem import WRITTEN
 
 Contents: TypeAlias = dict[str, Any]
 """The bytes of a case's buffers by name, as arrays, with guard bands and all."""
 
 
-def multiply_emulated(case: Case, backend: Any, **changes: Any) -> None:
+def multiply_emulated(case: Any, backend: Any, **changes: Any) -> None:
     """Run a case in the emulator, which must report nothing; `changes`: other keywords than the case's."""
-    memory = Memory(case)
-    a, b, c = (memory.arrays.get(name) for name in "abc")
-    result = tw.matmul(a, b, c, backend=backend, **(case.keywords(memory.arrays) | changes))
-    assert result is memory.arrays["out"]
+    memory = case.memory()
+    case.call(memory.arrays, backend, **changes)
     memory.verify()
     found = backend.device.reports
     assert not found, str(found[0])
 
 
-def multiply_on_gpu(case: Case, backend: Any, torch: Any, **changes: Any) -> Any:
-    """Run a case on the GPU, on a copy of its buffers; compare, and return out's bytes. `changes`: as above."""
+def multiply_on_gpu(case: Any, backend: Any, torch: Any, **changes: Any) -> Any:
+    """Run a case on the GPU, on a copy of its buffers; compare, and return the bytes of what it writes."""
     return multiply(case, lambda contents: launch_on_gpu(case, contents, backend, torch, **changes))
 
 
-def multiply(case: Case, launch: Callable[[Contents], Contents]) -> Any:
-    """Fill a case's buffers, let `launch` change their contents, compare, and return out's bytes."""
-    memory = Memory(case, on_tensor_cores=True)
+def multiply(case: Any, launch: Callable[[Contents], Contents]) -> Any:
+    """Fill a case's buffers, let `launch` change their contents, compare, and return the bytes of what it writes."""
+    memory = case.memory(on_tensor_cores=True)
     for name, content in launch({name: buffer.bytes for name, buffer in memory.buffers.items()}).items():
         memory.buffers[name].bytes[:] = content
     memory.verify()
-    return memory.buffers["out"].bytes
+    return np.concatenate([buffer.bytes for name, buffer in memory.buffers.items() if name in WRITTEN])
 
 
-def launch_on_gpu(case: Case, contents: Contents, backend: Any, torch: Any, **changes: Any) -> Contents:
+def launch_on_gpu(case: Any, contents: Contents, backend: Any, torch: Any, **changes: Any) -> Contents:
     """The contents of a case's buffers after the call, which runs on a copy of them on the GPU."""
     tensors = {name: torch.from_numpy(content).cuda() for name, content in contents.items()}
     buffers = {name: Buffer(view) for name, view in case.views().items()}
@@ -47,6 +46,5 @@ def launch_on_gpu(case: Case, contents: Contents, backend: Any, torch: Any, **ch
     }
     if case.in_place:
         arrays["c"] = arrays["out"]
-    a, b, c = (arrays.get(name) for name in "abc")
-    tw.matmul(a, b, c, backend=backend, **(case.keywords(arrays) | changes))
+    case.call(arrays, backend, **changes)
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}

@@ -225,7 +225,7 @@ def _verify(entry: Entry, inputs: Inputs, work: Work, prepared: Prepared) -> boo
         entry.reason = "its result is not the product: " + (
             f"relative error {verdict.relative_error:.2e}, or elements beyond their bound"
             if known
-            else "elements are not written, or not finite"
+            else "elements are not written, or not finite where they should be"
         )
     return verdict.verified
 

@@ -55,6 +55,15 @@ class Contender(ABC):
         """
 
 
+def require_contiguous(inputs: Inputs) -> None:
+    """Raise Absent for strided operands, which most libraries neither read nor copy."""
+    if "s" in inputs.shape.layout:
+        raise Absent(
+            "it reads operands that are contiguous along a row or a column, and the layout is "
+            f"{inputs.shape.layout}: use cublas, or torch for int8, whose calls copy such operands"
+        )
+
+
 def imported(module: str, package: str, install: str = "") -> Any:
     """A module of a package; Absent says how to install it, or why it cannot be imported.
 

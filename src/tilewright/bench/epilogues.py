@@ -16,7 +16,7 @@ from tilewright.expression.tree import Expression
 from tilewright.planner.binding import bind
 from tilewright.planner.choose import choose
 from tilewright.problem import OperandForm, key_of, output_key
-from tilewright.reference import Array, applied, outputs_agree, stored, stored_bound
+from tilewright.reference import Array, agree, applied, outputs_agree, stored
 
 
 class Added(NamedTuple):
@@ -85,17 +85,12 @@ class ExpressionEnding:
         self._kind = inputs.problem.out.dtype
         self._sums = Bounded(np.zeros(()), np.zeros(()))
 
-    def expected(self, number: int, sums: Array, error: Array) -> tuple[Array, Array]:
-        """The expression of the sums of a set, and the error that each element may have.
-
-        The error is infinite where results are not finite, since NaN also shows elements that are not written.
-        """
+    def expected(self, number: int, sums: Array, error: Array) -> Bounded:
+        """The expression of the sums of a set, and the error that each element may have."""
         self._sums = Bounded(sums, error + 2.0**-22 * np.abs(sums))
         numbers = self._inputs.numbers
         operands = {name: numbers(self._rows(array)) for name, array in self._added[number].operands.items()}
-        value, bound = stored(self._kind, applied(self._expression, self._sums, operands, self._kind))
-        finite = np.isfinite(value)
-        return np.where(finite, value, 0.0), np.where(finite, bound, np.inf)
+        return stored(self._kind, applied(self._expression, self._sums, operands, self._kind))
 
     def is_complete(self, number: int, out: Any) -> bool:
         """Whether the sums of the compared rows are right, and the other outputs agree with all of out."""
@@ -103,8 +98,8 @@ class ExpressionEnding:
         outputs = {name: numbers(array) for name, array in self._added[number].outputs.items() if name != "acc"}
         right = not outputs or outputs_agree(numbers(out), outputs, self._kind)
         if "acc" in self._added[number].outputs:
-            stored = numbers(self._rows(self._added[number].outputs["acc"]))
-            right &= bool(np.all(np.abs(stored - self._sums.value) <= stored_bound(self._kind, *self._sums)))
+            found = numbers(self._rows(self._added[number].outputs["acc"]))
+            right &= bool(agree(found, *stored(self._kind, self._sums)).all())
         return right
 
     def _rows(self, array: Any) -> Any:

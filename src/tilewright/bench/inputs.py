@@ -8,14 +8,18 @@ from functools import cached_property
 from itertools import count
 from typing import Any, Protocol, TypeAlias, get_args
 
+import numpy as np
+
 from tilewright import dtypes
 from tilewright.backends.gpu import backend
 from tilewright.bench.torch_work import replayed, timed
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError, UnavailableError
+from tilewright.expression.evaluation import Bounded
 from tilewright.expression.tree import SCALES
 from tilewright.measure.data import Data
 from tilewright.measure.elements import LARGEST, SIGMAS, Elements
+from tilewright.measure.layouts import place_of
 from tilewright.measure.protocol import Work
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.planner.call_arguments import Arrays
@@ -23,11 +27,15 @@ from tilewright.planner.expressions import expression_of
 from tilewright.planner.request import bound, operands_of
 from tilewright.planner.scaling import Scaling
 from tilewright.problem import RECIPES, Blocks, Problem
-from tilewright.reference import Array, stored_bound, sum_bound
+from tilewright.reference import Array, agree, stored
+from tilewright.reference.bounds import sum_bound
 from tilewright.rounding import round_up
 
 Launch: TypeAlias = Callable[[int], object]
 """A function that launches the product of the set with the given number on torch's current stream."""
+
+POISON = {2: 0x7FDA, 4: 0x7FDA7FDA}
+"""The bits of a NaN, by the bytes of its type: bf16 or fp16, and fp32. GPUs and libraries make others."""
 
 SAMPLED_ROWS = 64
 """Number of rows of each result that are compared with float64; the first and the last are always among them."""
@@ -80,7 +88,8 @@ class Verdict:
     """The comparison of results with float64.
 
     verified: all elements were written, and those of the sampled rows are within their bounds.
-    relative_error: the largest of any set, in the Frobenius norm; NaN if an element was not written.
+    relative_error: the largest of any set, in the Frobenius norm, of finite elements that are known; NaN if an element
+    was not written, or is not finite where it should be.
     """
 
     verified: bool
@@ -90,10 +99,10 @@ class Verdict:
 class Ending(Protocol):
     """What a contender makes of the sums, if it is more than to store them."""
 
-    def expected(self, number: int, sums: Any, error: Any) -> tuple[Any, Any]:
+    def expected(self, number: int, sums: Array, error: Array) -> Bounded:
         """The compared rows of the result of a set in float64, and the error that each element may have.
 
-        sums, error: those of the product, as float64 arrays of NumPy.
+        sums, error: those of the product.
         """
 
     def is_complete(self, number: int, out: Any) -> bool:
@@ -122,8 +131,8 @@ class Inputs:
         self.scales = self._scales()
         self.sets = tuple(
             (
-                self.make(m, k, shape.layout[0] == "t", elements.a),
-                self.make(k, n, shape.layout[1] == "t", elements.b),
+                self.make(m, k, shape.layout[0], elements.a),
+                self.make(k, n, shape.layout[1], elements.b),
                 self.empty(m, n),
             )
             for _ in range(sets_beyond(self.l2_bytes, self.set_bytes))
@@ -131,13 +140,14 @@ class Inputs:
         if data == "2:4":
             for a, _, _ in self.sets:
                 keep_two_of_four(a)
-        self._by_accumulator: dict[DType, list[tuple[Any, Any]]] = {}
+        self._by_accumulator: dict[DType, list[tuple[Bounded, Bounded]]] = {}
 
-    def make(self, rows: int, columns: int, transposed: bool = False, kind: DType | None = None) -> Any:
-        """A further matrix of random numbers, of the result's type by default."""
+    def make(self, rows: int, columns: int, letter: str = "n", kind: DType | None = None) -> Any:
+        """A further matrix of random numbers, stored as a letter of layouts says; of the result's type by default."""
         kind = kind or self.elements.out
         drawn = kind if kind in dtypes.FLOATS else dtypes.fp32
-        values = self.empty(*((columns, rows) if transposed else (rows, columns)), kind=drawn)
+        extents, strides = place_of(letter, rows, columns)
+        values = self.empty(*extents, kind=drawn)
         spread, largest = self.elements.spread(kind), LARGEST.get(kind, math.inf)
         if self.data == "uniform":
             widest = min(SIGMAS * spread, largest) if kind is not drawn else 1
@@ -147,7 +157,7 @@ class Inputs:
         if kind is not drawn:
             whole = values.round_() if kind.kind == "integer" else values
             values = whole.clamp_(-largest, largest).to(self.type_of(kind))
-        return values.t() if transposed else values
+        return values.as_strided((rows, columns), strides)
 
     def empty(self, *shape: int, kind: DType | None = None) -> Any:
         """Memory for an array, of the result's type by default."""
@@ -218,32 +228,42 @@ class Inputs:
         outs: Sequence[Any] | None = None,
         ending: Ending | None = None,
     ) -> Verdict:
-        """Fill the outs with NaN, run `work`, and compare the result of every set with the product in float64.
+        """Fill the outs with poison, run `work`, and compare the result of every set with the product in float64.
 
-        accumulator: the type that `work` sums in. An element is not compared if its fp16 sum may have overflowed.
+        What must be infinite or NaN is compared as such. An element of which nothing is known is not compared, such as
+        one whose fp16 sum may have overflowed. Where all compared elements must be finite, all others must, too.
+
+        accumulator: the type that `work` sums in.
         outs: where `work` leaves the results, one per set; it may replace them. By default the sets' own.
         ending: what the results are instead of the product.
         """
         torch = self.torch
         outs = [out for _, _, out in self.sets] if outs is None else outs
-        poison = self.elements.poison
         for out in outs:
-            out.fill_(poison)
+            self._bits(out).fill_(self._poison)
         work()
         torch.cuda.synchronize(self.device)
         verified, worst = True, 0.0
-        for number, (out, (sums, rounding)) in enumerate(zip(outs, self._sums(accumulator), strict=True)):
-            expected, bound = self._expected(number, sums, rounding, ending)
-            error = (out[self.rows].double() - expected).abs()
-            certain = bound.isfinite()
-            written = bool((out.isfinite() & (out != poison)).all()) or (
-                accumulator is dtypes.fp16 and not bool(out.isnan().any())
-            )
-            verified &= bool((error <= bound).all()) and written
+        for number, (out, (sums, results)) in enumerate(zip(outs, self._sums(accumulator), strict=True)):
+            expected, bound = results if ending is None else ending.expected(number, *sums)
+            found, finite = self.numbers(out[self.rows]), np.isfinite(expected) & np.isfinite(bound)
+            written = not bool((self._bits(out) == self._poison).any())
+            written &= not finite.all() or bool(torch.isfinite(out).all())
+            verified &= written and bool(agree(found, expected, bound).all())
             verified &= ending is None or ending.is_complete(number, out)
-            found = float(error[certain].norm() / expected[certain].norm()) if written else math.nan
-            worst = found if found != found else max(worst, found)
+            norm = float(np.linalg.norm(expected[finite])) or 1.0
+            error = float(np.linalg.norm(found[finite] - expected[finite])) / norm if written else math.nan
+            worst = error if error != error else max(worst, error)
         return Verdict(verified, worst)
+
+    def _bits(self, out: Any) -> Any:
+        """The elements of a result as whole numbers."""
+        return out.view(getattr(self.torch, f"int{8 * self.elements.out.nbytes}"))
+
+    @property
+    def _poison(self) -> int:
+        """The bits that fill results before they are written: a NaN that no arithmetic makes, or what no sum is."""
+        return POISON[self.elements.out.nbytes] if self.elements.out.kind == "float" else int(self.elements.poison)
 
     @cached_property
     def rows(self) -> Any:
@@ -255,13 +275,14 @@ class Inputs:
         inner = 1 + torch.randperm(m - 2, generator=generator)[: SAMPLED_ROWS - 2]
         return torch.cat([torch.tensor([0]), inner, torch.tensor([m - 1])]).to(f"cuda:{self.device}")
 
-    def _sums(self, accumulator: DType) -> list[tuple[Any, Any]]:
-        """For each set, the compared rows of the product in float64, and the error that each of its sums may have."""
+    def _sums(self, accumulator: DType) -> list[tuple[Bounded, Bounded]]:
+        """For each set, the sums of the compared rows in float64, and what they are as results."""
         accumulator = dtypes.int32 if self.elements.a is dtypes.int8 else accumulator
         if accumulator not in self._by_accumulator:
             rows = ((self._values(0, self._compared(a)), self._values(1, b)) for a, b, _ in self.sets)
             after = self.problem.cut_after
-            self._by_accumulator[accumulator] = [(a @ b, sum_bound(a, b, accumulator, after)) for a, b in rows]
+            sums = [Bounded(*map(self.numbers, (a @ b, sum_bound(a, b, accumulator, after)))) for a, b in rows]
+            self._by_accumulator[accumulator] = [(each, self._stored(each)) for each in sums]
         return self._by_accumulator[accumulator]
 
     def _compared(self, a: Any) -> Any:
@@ -284,12 +305,9 @@ class Inputs:
                 scale = scale.repeat_interleave(size, axis).narrow(axis, 0, codes.shape[axis])
         return values * scale
 
-    def _expected(self, number: int, sums: Any, error: Any, ending: Ending | None) -> tuple[Any, Any]:
-        """What becomes of the sums of a set, and the error that it may have."""
-        if ending is None:
-            return sums, stored_bound(self.elements.out, sums, error)
-        expected, bound = ending.expected(number, self.numbers(sums), self.numbers(error))
-        return tuple(self.torch.from_numpy(each).to(sums.device) for each in (expected, bound))
+    def _stored(self, sums: Bounded) -> Bounded:
+        """Sums as results, and the error that these may have; whole numbers are what they are."""
+        return sums if self.elements.out.kind == "integer" else stored(self.elements.out, sums)
 
     def work(self, launch: Launch, *, graph: bool = False) -> Work:
         """Launches on torch's current stream that take the sets in turn; with `graph`, replays of a graph of these."""

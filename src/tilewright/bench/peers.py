@@ -10,20 +10,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright import dtypes
-from tilewright.bench.contender import Absent, Contender, Prepared, imported
+from tilewright.bench.contender import Absent, Contender, Prepared, imported, require_contiguous
 from tilewright.bench.cublas import int8_by_cublas, tuned_by_cublaslt
 from tilewright.bench.inputs import Inputs
 from tilewright.bench.scaled_peers import torch_product
 
 
 class Cublas(Contender):
-    """cuBLAS, called through torch, and for int8 directly."""
+    """cuBLAS, called through torch, and for int8 directly.
+
+    Each call of torch copies strided operands into packed ones first, as its users' calls do; that is timed, too.
+    """
 
     name = "cublas"
 
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Prepare nothing: cuBLAS chooses by its own heuristics."""
         if str(inputs.elements) == "int8":
+            require_contiguous(inputs)
             return int8_by_cublas(inputs)
         require_plain(inputs)
         torch = inputs.torch
@@ -47,6 +51,7 @@ class CublasLt(Contender):
 
         The choice is cuBLASLt's description of the algorithm in hexadecimal.
         """
+        require_contiguous(inputs)
         if inputs.elements.a not in dtypes.FLOATS:
             return tuned_by_cublaslt(inputs, choice)
         require_plain(inputs)
@@ -153,6 +158,7 @@ class Quack(Contender):
     def prepare(self, inputs: Inputs, choice: Any = None) -> Prepared:
         """Compile and tune on the first set. The choice is the fields of QuACK's GemmConfig."""
         require_plain(inputs)
+        require_contiguous(inputs)
         quack = imported("quack.gemm_interface", "quack-kernels")
         tuner = quack.gemm_tuned
         every, tuner.best_config = tuner.configs, None

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Constants, Kernel, values_of
+from tilewright.kernels.config_fields import values_of
+from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal
 from tilewright.problem import Problem
@@ -42,7 +43,8 @@ class StreamRead(Kernel):
     def refuses(self, problem: Problem, hardware: Hardware) -> Refusal | None:
         """The reason why B is not packed as the read wants it."""
         nbytes = problem.n * problem.k * problem.b.dtype.nbytes
-        if problem.batch or nbytes % 16 or problem.b.alignment < 16:
+        strided = 1 not in (problem.b.row_stride, problem.b.column_stride)
+        if problem.batch or nbytes % 16 or problem.b.alignment < 16 or strided:
             return Refusal(f"stream_read reads one packed matrix of whole 16 bytes, and the problem is {problem}")
         return None
 

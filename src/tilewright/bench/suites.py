@@ -3,7 +3,7 @@
 summary = "What the shapes have in common"
 source = "Where the extents come from"    # optional
 dtype = "bf16"       # bf16 by default, or a list; "fp8_e4m3 row" has scales, as "fp8_e4m3 by fp8_e5m2 tensor -> fp16"
-layout = "nt"        # nt by default
+layout = "nt"        # nt by default; s: strided, every second element of every second row of a larger matrix
 contenders = ["tilewright", "cublas"]    # who is timed; tilewright, cuBLAS and Triton by default
 
 [[shapes]]           # one table or more, of shapes or random ones
@@ -37,10 +37,10 @@ from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.elements import Elements
+from tilewright.measure.layouts import LAYOUTS
 from tilewright.rounding import round_up
 
 FOLDER = Path(__file__).parent / "suites"
-LAYOUTS = ("nt", "nn", "tn", "tt")
 MOST_SHAPES = 10_000
 USUAL = ("tilewright", "cublas", "triton")
 USUAL_OF_8_BITS = ("tilewright", "torch", "cublaslt")

@@ -88,8 +88,8 @@ def explain(
         from tilewright.explaining.explained import explain
 
         return explain(
-            stored((*batches, m, k), elements.a.name, transposed=layout.value[0] == "t"),
-            stored((*batches, k, n), elements.b.name, transposed=layout.value[1] == "t"),
+            stored((*batches, m, k), elements.a.name, layout.value[0]),
+            stored((*batches, k, n), elements.b.name, layout.value[1]),
             bias=spec((n,), of_result) if bias and expression is None else None,
             activation=activation.value if activation and expression is None else None,
             epilogue=None if expression is None else expression.text,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
-    """The Problem that a call with packed and aligned operands of this shape poses; raises what such a call raises."""
+    """The Problem that a call with aligned operands of this shape and layout poses; raises what such a call raises."""
     from tilewright.operand import spec
     from tilewright.planner.expressions import expression_of
     from tilewright.planner.request import bound, with_result
@@ -20,8 +20,8 @@ def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) ->
     from tilewright.problem import operand_names
 
     elements, m, n, k = shape.elements, shape.m, shape.n, shape.k
-    a = stored((m, k), elements.a.name, transposed=shape.layout[0] == "t")
-    b = stored((k, n), elements.b.name, transposed=shape.layout[1] == "t")
+    a = stored((m, k), elements.a.name, shape.layout[0])
+    b = stored((k, n), elements.b.name, shape.layout[1])
     of_sums = elements.out.name if elements.out.kind == "float" else "fp32"
     added = spec((n,), of_sums) if bias else None
     said = None if activation is None else activation.value
@@ -55,11 +55,12 @@ def scales(elements: "Elements", m: int, n: int, k: int) -> dict[str, Any]:
     return {"scale_a": spec(of_a.shape(m, k), "fp32"), "scale_b": spec(of_b.shape(k, n), "fp32")}
 
 
-def stored(shape: tuple[int, ...], dtype: str, *, transposed: bool) -> "Spec":
-    """A packed operand, transposed in memory or not."""
+def stored(shape: tuple[int, ...], dtype: str, letter: str) -> "Spec":
+    """An operand that is stored as a letter of layouts says, or a batch of such."""
+    from tilewright.measure.layouts import place_of
     from tilewright.operand import contiguous_strides, spec
 
-    if not transposed:
-        return spec(shape, dtype)
-    *others, row, column = contiguous_strides((*shape[:-2], shape[-1], shape[-2]))
-    return spec(shape, dtype, (*others, column, row))
+    *batches, rows, columns = shape
+    extents, strides = place_of(letter, rows, columns)
+    *others, _, _ = contiguous_strides((*batches, *extents))
+    return spec(shape, dtype, (*others, *strides))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tilewright.explaining.screen import text
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.model.speed_of_light import SpeedOfLight
 from tilewright.model.tiling.levels import Level
 from tilewright.problem import Problem

@@ -63,6 +63,23 @@ def exact(values: Array) -> Bounded:
     return Bounded(values.astype(np.float64), np.zeros(()))
 
 
+def summed(total: Array, error: Array, magnitude: Array) -> Bounded:
+    """A sum that kernels make in fp32, in whatever order, within `error` of `total`; what it is beyond fp32's range.
+
+    magnitude: that of all finite terms together. Where terms of one sign may overflow by themselves, and those of the
+    other cannot, a sum beyond the range is infinite. Nothing is known of others whose terms may overflow on the way:
+    they are finite, infinite, or NaN where both signs do.
+    """
+    with np.errstate(invalid="ignore"):
+        finite = np.isfinite(total)
+        other = np.where(finite, (magnitude - np.abs(total)) / 2, magnitude)
+        beyond = (np.abs(total) - error > _BEYOND_FP32) & (other + error <= FP32_MAX)
+        certain = beyond | np.isnan(total)
+        open_ended = ~(magnitude + error <= FP32_MAX)
+    value = np.where(beyond, np.copysign(np.inf, total), total)
+    return Bounded(value, np.where(certain, 0.0, np.where(open_ended, np.inf, error)))
+
+
 def evaluate(expression: Expression, values: Mapping[str, Bounded], kind: DType = fp32) -> Bounded:
     """The expression in float64 with the error of kernels that round it to `kind`; arrays that broadcast, by name.
 

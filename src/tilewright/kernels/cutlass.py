@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from tilewright.dtypes import FP8, DType
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import Kernel, values_of
+from tilewright.kernels.config_fields import values_of
+from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.mma import MmaConfig, MmaConstants
 from tilewright.kernels.simt import SimtConfig, SimtConstants
 from tilewright.kernels.wgmma_config import WgmmaConfig

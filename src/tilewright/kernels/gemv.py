@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.gemv_time import RANKED, Array, Ways, breakdown, seconds, ways_of, wide_loads
-from tilewright.kernels.kernel import ConfigError, Constants, Kernel, values_of
+from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS

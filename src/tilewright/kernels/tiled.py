@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.kernel import Constants, Kernel, values_of
+from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Prepared, Tiles
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import dtypes
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
-from tilewright.kernels.kernel import fields_of
+from tilewright.kernels.config_fields import fields_of
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightError, UnsupportedError, warn
 from tilewright.hardware import Hardware
-from tilewright.kernels.kernel import ConfigError, Kernel, Launch, brief, fields_of
+from tilewright.kernels.config_fields import brief, fields_of
+from tilewright.kernels.kernel import ConfigError, Kernel, Launch
 from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
 from tilewright.model.prediction import Power
 from tilewright.planner import tuned

@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
-from tilewright.kernels.kernel import values_of
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.planner.tuned_table import Entry, Key, Table, decode, encode, kernels_digest
 from tilewright.problem import Problem

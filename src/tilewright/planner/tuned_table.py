@@ -9,7 +9,7 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
-from tilewright.kernels.kernel import fields_of
+from tilewright.kernels.config_fields import fields_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import round_up

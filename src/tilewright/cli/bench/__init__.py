@@ -39,7 +39,7 @@ def bench(
         str | None,
         typer.Argument(
             help="proof, low-precision, squares, llama-7b, llama-70b, deepseek-v3, qwen3, gpt-oss, decode, few-rows, "
-            "batches, chains, narrow, short-k, long-k, odd, random, invariant, a TOML file of your own, "
+            "batches, chains, narrow, short-k, long-k, odd, strided, random, invariant, a TOML file of your own, "
             "or a record (.json) to be shown again.",
             show_default=False,
         ),

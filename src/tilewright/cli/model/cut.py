@@ -186,7 +186,7 @@ def changed(kernel: "Kernel", config: Any, text: str | None, problem: "Problem",
 
     An ArgumentValueError names field and values.
     """
-    from tilewright.kernels.kernel import fields_of
+    from tilewright.kernels.config_fields import fields_of
 
     fields = fields_of(kernel.config_type)
     values: dict[str, Any] = {}

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 from tilewright.dtypes import FP8, DType
 from tilewright.hardware import Hardware
 from tilewright.jit.source import Constant
+from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.kernel import Constants, Kernel, values_of
+from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
 from tilewright.kernels.tiled import copy_bytes

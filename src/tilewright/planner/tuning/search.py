@@ -21,7 +21,8 @@ from tilewright.hardware import Hardware
 from tilewright.jit.compile import CompiledKernel, nvrtc_version
 from tilewright.jit.pool import CompilerPool
 from tilewright.jit.source import TranslationUnit
-from tilewright.kernels.kernel import Kernel, values_of
+from tilewright.kernels.config_fields import values_of
+from tilewright.kernels.kernel import Kernel
 from tilewright.measure.protocol import Protocol, Settled, Work
 from tilewright.planner.tuned_table import Entry, Key
 from tilewright.planner.tuning.budget import Budget

@@ -8,11 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.dtypes import FP8, DType, fp8_e4m3, fp8_e5m2, fp16, fp32, int32, parse
-from tilewright.expression.evaluation import FP32_MAX, Bounded, are_same, evaluate, exact, meanings
+from tilewright.dtypes import FP8, DType, fp32, int32, parse
+from tilewright.expression.evaluation import FP32_MAX, Bounded, are_same, evaluate, exact, meanings, summed
 from tilewright.expression.evaluation import Array as Array
 from tilewright.expression.tree import HIDDEN, OUT_SCALE, SCALES, Expression
 from tilewright.problem import RECIPES, Epilogue, key_of
+from tilewright.reference.bounds import column_sum_bound, stored_bound, sum_bound
 
 FULL_REFERENCE_FLOPS = 2 * 1024**3
 """Products up to this size are compared completely, larger ones on sampled rows and columns."""
@@ -23,18 +24,6 @@ SAMPLED_LINES = 48
 _NO_EPILOGUE = Epilogue()
 _NO_ADDENDS: Mapping[str, Array] = {}
 _NOTHING: Array = np.zeros(())
-
-_LAMBDA = 8
-"""A sum of errors of either sign practically never exceeds this many times the root of the sum of their squares."""
-
-_BLOCK = 16
-"""Number of products that one mma of 16-bit floats, m16n8k16, adds per element."""
-
-_FP8_BLOCK = 32
-"""Number of products that one wgmma of fp8 adds per element."""
-
-_FP8_STEP = 2.0**-13
-"""The least part of the largest term of a sum of fp8 that the tensor cores of sm_89 and sm_90 keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ def compare(
         )
         known, special = ~np.isinf(bound), ~np.isfinite(expected)
         found = out[rows][:, columns].astype(np.float64)
-        verified &= bool(np.all(agree(found, expected, bound)[known]))
+        verified &= bool(np.all(agree(found, expected, bound)))
         error, bound, expected = (each[known & ~special] for each in (_distances(found, expected), bound, expected))
         squares = [np.sum(each**2) for each in (error, bound, expected)]
         sums += np.array([*squares, np.sum(known), np.sum(special), np.sum(~known)])
@@ -121,9 +110,12 @@ def compare(
 
 
 def agree(found: Array, expected: Array, bound: Array) -> Array:
-    """Per element, whether a result is within its bound of what `reference` expects, or is the same infinity or NaN."""
+    """Per element, whether a result is what `reference` expects within its bound, the same infinity or NaN included.
+
+    So is any result where the bound is infinite, since nothing is known there.
+    """
     right: Array = are_same(found, expected) | (_distances(found, expected) <= bound)  # False for NaN
-    return right
+    return right | np.isinf(bound)
 
 
 def _distances(found: Array, expected: Array) -> Array:
@@ -149,21 +141,40 @@ def reference(
 
     addends: arrays of out's shape for what the epilogue reads, by `Epilogue.read`'s names; scales as they are given.
     cut_after: see `sum_bound`. What must be infinite or NaN is expected to be it, within 0. The error is infinite, and
-    0 is expected, where nothing is known: of what may overflow or be NaN, and may not.
+    0 is expected, where nothing is known: of what may overflow or be NaN, and may not. With an alpha or a beta of 0,
+    neither a and b nor c is read.
     """
     kind, accumulator = parse(out_dtype, "out_dtype"), _accumulator(a, accumulator)
     a, b = dequantized(a, b, epilogue, addends)
     a, b = a.astype(np.float64), b.astype(np.float64)
-    total = alpha * (a @ b)
     if kind is int32:
+        total = alpha * (a @ b)
         return total, np.zeros_like(total)
-    error = abs(alpha) * sum_bound(a, b, accumulator, cut_after)
-    magnitude = np.abs(total)
+    with np.errstate(all="ignore"):
+        result = _finished(*_sums(a, b, accumulator, cut_after, alpha), epilogue, addends, beta, kind)
+    return stored(kind, result)
+
+
+def _sums(a: Array, b: Array, accumulator: DType, cut_after: int | None, alpha: float) -> Bounded:
+    """alpha * a @ b in float64, with the error of a kernel's sums."""
+    if alpha == 0:
+        return exact(np.zeros((a.shape[0], b.shape[1])))
+    sums = Bounded(a @ b, sum_bound(a, b, accumulator, cut_after))
+    if not a.shape[1] * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0) <= FP32_MAX / 2:
+        sums = summed(*sums, np.abs(a) @ np.abs(b))
+    return Bounded(alpha * sums.value, abs(alpha) * sums.error)
+
+
+def _finished(
+    sums: Array, error: Array, epilogue: Epilogue, addends: Mapping[str, Array], beta: float, kind: DType
+) -> Bounded:
+    """What the epilogue makes of scaled sums, before it is rounded to `kind`."""
+    total, magnitude = sums, _finite_magnitude(sums)
     for name, factor in (("c", beta), ("bias", 1.0)):
-        if getattr(epilogue, name) is not None:
+        if getattr(epilogue, name) is not None and factor != 0:
             addend = factor * addends[name].astype(np.float64)
-            total, magnitude = total + addend, magnitude + np.abs(addend)
-    result = Bounded(total, error + 2.0**-22 * magnitude)
+            total, magnitude = total + addend, magnitude + _finite_magnitude(addend)
+    result = summed(total, error + 2.0**-22 * magnitude, magnitude)
     if epilogue.expression is not None:
         named = {name: addends[key_of(name)] for name in epilogue.expression.named}
         result = applied(epilogue.expression, result, named, kind)
@@ -171,7 +182,13 @@ def reference(
         result = meanings(kind)[epilogue.activation](result)
     if kind in FP8:
         result = narrowed(result, addends.get(OUT_SCALE), kind)
-    return stored(kind, result)
+    return result
+
+
+def _finite_magnitude(values: Array) -> Array:
+    """Magnitudes, 0 of what has none."""
+    magnitude: Array = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return magnitude
 
 
 def narrowed(result: Bounded, scale: Array | None, kind: DType) -> Bounded:
@@ -191,7 +208,8 @@ def stored(kind: DType, result: Bounded) -> Bounded:
     bound = np.where(np.isfinite(value), stored_bound(kind, value, error), error)
     if kind not in FP8:
         largest = largest_of(kind)
-        beyond = np.abs(value) - error >= largest * (1 + kind.epsilon / 2)
+        with np.errstate(invalid="ignore"):  # of infinite values of which nothing is known
+            beyond = np.abs(value) - error >= largest * (1 + kind.epsilon / 2)
         value = np.where(beyond, np.copysign(np.inf, value), value)
         bound = np.where(beyond, 0.0, np.where(np.abs(value) + error > largest, np.inf, bound))
     return Bounded(np.where(np.isinf(bound), 0.0, value), bound)
@@ -281,14 +299,6 @@ def _is_between(found: Array, low: Array, high: Array, bound: Array) -> Array:
     return inside
 
 
-def column_sum_bound(rows: int) -> float:
-    """The error that a correct sum of so many fp32 numbers may have, by the sum of their magnitudes.
-
-    Each is in 4 additions in its group of 16, in one for every 32 groups, and in up to 31 of the sums of these.
-    """
-    return (4 + rows / 512 + 32) * 2.0**-24
-
-
 def columns_of_b(gate: str | None, n: int, columns: Any) -> Any:
     """The columns of b from which `columns` of a result of n come, in such an order that the same gate makes them."""
     if gate is None or isinstance(columns, slice):
@@ -301,94 +311,6 @@ def _sides(gate: str | None, n: int) -> tuple[slice, ...]:
     """The columns of each sum that an expression reads, of n columns."""
     sides = {"interleaved": (slice(0, n, 2), slice(1, n, 2)), "stacked": (slice(0, n // 2), slice(n // 2, n))}
     return (slice(None),) if gate is None else sides[gate]
-
-
-def sum_bound(a: Any, b: Any, accumulator: DType = fp32, cut_after: int | None = None) -> Any:
-    """The error that a correct sum of a (m, k) @ b (k, n) may have; float64 arrays of any library.
-
-    cut_after: so many products of fp8 are added in tensor cores that cut their sums, until fp32 takes over; None where
-    nothing cuts them. See `cut_error`.
-
-    For fp16 sums see `_fp16_sum_error`; those in int32 are exact. In fp32, where tensor cores may truncate, each of at
-    most k steps adds an error of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead,
-    as errors of either sign do (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with
-    lambda = 8). This assumes random operands.
-    """
-    if accumulator is fp16:
-        return _fp16_sum_error(a, b)
-    if accumulator is int32:
-        return 0.0 * (abs(a) @ abs(b))
-    k = a.shape[1]
-    error = min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
-    return error if cut_after is None else error + cut_error(a, b, cut_after)
-
-
-def cut_error(a: Any, b: Any, cut_after: int) -> Any:
-    """What tensor cores of sm_90 may cut off sums of fp8, a (..., m, k) @ b (..., k, n); float64, of any library.
-
-    A wgmma adds 32 products to the sum so far. It aligns all 33 to the largest and keeps 13 bits behind that one's
-    first, and as many of the new sum (docs/precision.md). So each loses less than 2^-13 of the largest, which no
-    product of the largest factors and no sum so far exceeds. After `cut_after` products a sum begins anew.
-    What products lose has either sign, as they have, and grows as in `sum_bound`; what sums lose adds up.
-    """
-    error = linear = squares = of_sums = total = a[..., :0] @ b[..., :0, :]
-    for start in range(0, a.shape[-1], _FP8_BLOCK):
-        if start % cut_after == 0:
-            total = 0.0 * total
-        block_a, block_b = a[..., start : start + _FP8_BLOCK], b[..., start : start + _FP8_BLOCK, :]
-        largest = (_largest(block_a, -1)[..., None] * _largest(block_b, -2)[..., None, :]).clip(min=abs(total) + error)
-        total = total + block_a @ block_b
-        step, count = _FP8_STEP * largest, block_a.shape[-1]
-        linear, squares = linear + count * step, squares + count * step**2
-        of_sums = of_sums + step + _FP8_STEP * (abs(total) + error)
-        error = of_sums + linear.clip(max=_LAMBDA * squares**0.5)
-    return error
-
-
-def _largest(values: Any, axis: int) -> Any:
-    """The largest magnitude along an axis, which torch calls `amax` and NumPy `max`."""
-    magnitudes = abs(values)
-    return getattr(magnitudes, "amax", magnitudes.max)(axis)
-
-
-def stored_bound(kind: DType, expected: Any, error: Any) -> Any:
-    """The error of a result that is computed within `error` of `expected` and stored as `kind`; any array library.
-
-    Whole numbers are stored as they are.
-    """
-    if kind.kind == "integer":
-        return error
-    smallest = _SMALLEST.get(kind, 2.0**-133)
-    return error + kind.epsilon / 2 * (abs(expected) + error) + smallest
-
-
-_SMALLEST = {fp16: 2.0**-24, fp8_e4m3: 2.0**-9, fp8_e5m2: 2.0**-16}
-"""The smallest positive numbers of types that results may well be as small as."""
-
-
-def _fp16_sum_error(a: Any, b: Any) -> Any:
-    """The error that a sum of a @ b in fp16 accumulators may have; float64 (m, k) and (k, n).
-
-    PTX promises that products are exact and that each addition is as good as one in fp16, in any order within an
-    instruction and with any rounding (PTX ISA, "mma": floating point). An instruction adds _BLOCK products to its input
-    sum. So no partial sum in it exceeds |input sum| + |A| |B| of the block. Each addition errs by at most one unit in
-    the last place, which is 2^-10 of that bound, or 2^-24 among subnormal numbers. The input sum carries the error so
-    far. Errors add up; if they have either sign, they grow with the root of their squares instead, as in fp32.
-
-    The error is infinite if a partial sum may round to infinity, from 65520 on; nothing is known of such an element.
-    """
-    linear = squares = error = total = largest = a[:, :0] @ b[:0]
-    for start in range(0, a.shape[1], _BLOCK):
-        block_a, block_b = a[:, start : start + _BLOCK], b[start : start + _BLOCK]
-        partial = abs(total) + error + abs(block_a) @ abs(block_b)
-        step = 2.0**-10 * partial + 2.0**-24
-        count = block_a.shape[1]
-        linear, squares = linear + count * step, squares + count * step**2
-        error = linear.clip(max=_LAMBDA * squares**0.5)
-        total = total + block_a @ block_b
-        largest = largest.clip(min=partial + count * step)
-    error[largest >= 65520] = inf
-    return error
 
 
 def sampled_lines(rng: np.random.Generator, extent: int, most: int = SAMPLED_LINES) -> Array:
