@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.doubles import Shared
 from tilewright.backends.absent import AbsentGpu
 from tilewright.dtypes import bf16, fp16, fp32, int8
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError, UnsupportedError
@@ -195,3 +196,14 @@ def test_forms_of_results():
     ):
         made = forms(Options(int8, block, False, True, True), (300, 260))
         assert [form.shape for form in made] == shapes
+
+
+def test_a_scale_that_has_no_views_is_refused_before_anything_is_written():
+    scale, codes = np.ones((1, 3), np.float32), np.full(X.shape, 7, np.int8)
+    options = {"block": "128x128", "transposed": True, "backend": "emulator"}
+    with pytest.raises(TypeError, match=r"scale is a Shared without swapaxes, .* pass an array of a library"):
+        tw.quantize(X, "int8", scale=Shared(scale), out=(codes, None, None, None), **options)
+    with pytest.raises(TypeError, match=r"out\[1\] is a Shared without swapaxes"):
+        tw.quantize(X, "int8", out=(codes, Shared(scale), None, None), **options)
+    assert (codes == 7).all()
+    tw.quantize(X, "int8", scale=Shared(scale), block="128x128", backend="emulator")

@@ -93,6 +93,11 @@ class GpuArray:
         }
         self._keep = array
 
+    def swapaxes(self, first, second):
+        """A view of it."""
+        pointer, _ = self.__cuda_array_interface__["data"]
+        return GpuArray(self._keep.swapaxes(first, second), self.device.id, pointer)
+
 
 class Shared:
     """An array that shares a NumPy array through DLPack and has no other interface."""

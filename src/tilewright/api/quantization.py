@@ -69,6 +69,13 @@ def quantize(
     check_inputs(operand, given, options)
     chosen = backend_for(backend, operand.device, "x")
     results = _outs(out, options, is_given=given is not None)
+    viewed = {"scale": scale, "out[1]": results[1]} if options.transposed and options.block == "128x128" else {}
+    for name, array in viewed.items():
+        if array is not None and not hasattr(array, "swapaxes"):
+            raise ArgumentTypeError(
+                f"{name} is a {type(array).__name__} without swapaxes, and with transposed=True the scale of x.T is a "
+                "view of it: pass an array of a library that has such views"
+            )
     library = library_of(x, "x")
     handle = (
         library.stream_reader(operand.device)(x, operand.device) if stream is None else stream_handle(stream, chosen)
