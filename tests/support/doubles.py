@@ -91,12 +91,11 @@ class GpuArray:
             "typestr": typestr or array.dtype.str,
             "version": 3,
         }
-        self._keep = array
+        self._keep, self._pointer = array, pointer
 
     def swapaxes(self, first, second):
         """A view of it."""
-        pointer, _ = self.__cuda_array_interface__["data"]
-        return GpuArray(self._keep.swapaxes(first, second), self.device.id, pointer)
+        return GpuArray(self._keep.swapaxes(first, second), self.device.id, self._pointer)
 
 
 class Shared:
