@@ -30,7 +30,8 @@ from calibrate import Measured, load  # noqa: E402
 from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
 from tilewright.model.cost import COSTS, Array, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.ranking import correction  # noqa: E402
-from tilewright.model.ranking.correction import NEAREST, TREES, UNIT, Correction, Trees  # noqa: E402
+from tilewright.model.ranking.correction import NEAREST, TREES, Correction, OfProducts, trees_of  # noqa: E402
+from tilewright.model.ranking.trees import UNIT, Trees  # noqa: E402
 
 RECORDS = {
     1: (
@@ -84,7 +85,8 @@ class Product(NamedTuple):
         if not corrects.is_for(found):
             return None
         ways = np.arange(len(measured.us))
-        return cls(corrects.features(of_n, found, solved.m, ways), found.us, measured.us, measured.again)
+        features = OfProducts(corrects, of_n).features(found, solved.m, ways)
+        return cls(features, found.us, measured.us, measured.again)
 
     @property
     def longer(self) -> Array:
@@ -103,7 +105,7 @@ class Product(NamedTuple):
         order = self.predicted.argsort(kind="stable")[:NEAREST]
         logarithms = np.log(self.predicted[order])
         if trees is not None:
-            logarithms = logarithms + trees.logarithms(self.features[:, order])
+            logarithms = logarithms + trees.of_all(self.features[:, order])
         return float(self.again[self.us.argmin()] / self.again[order[logarithms.argmin()]])
 
 
@@ -120,7 +122,7 @@ def main() -> None:
     corrected = np.zeros(len(products))
     for fold in range(FOLDS):
         others = [product for product, of in zip(products, folds, strict=True) if of != fold]
-        trees = _trees(fit(others, nbytes))
+        trees = trees_of(fit(others, nbytes))
         for index in np.flatnonzero(folds == fold):
             corrected[index] = products[index].share(trees)
     plain = np.array([product.share(None) for product in products])
@@ -184,12 +186,6 @@ def stored(model: Any) -> dict[str, Any]:
         leaves = [round(value / UNIT) for value in tree["leaf_values"]]
         content["leaves"].append(leaves + [0] * (2**DEPTH - len(leaves)))
     return content
-
-
-def _trees(content: dict[str, Any]) -> Trees:
-    return Trees.of(
-        np.array(content["asked"]), np.array(content["thresholds"]), np.array(content["leaves"], np.float64) * UNIT
-    )
 
 
 def text_of(content: dict[str, Any]) -> str:

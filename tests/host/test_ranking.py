@@ -12,7 +12,8 @@ from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
 from tilewright.kernels.wgmma_space import Limits, Space
 from tilewright.model.cost import found_of
-from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, Trees, is_known, is_limited_by_power, trees
+from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, is_known, is_limited_by_power, trees
+from tilewright.model.ranking.trees import UNIT, Trees
 
 LIMITS = Limits((False, False), (1024, 1024), 2, out_by_tma=True)
 
@@ -22,35 +23,55 @@ def ranking_of(dtype=bf16, gpu=H200):
     return Space(limits, dtype, gpu).ranking
 
 
-def walked(found, row):
-    """The sum of all trees for one row of features, question by question."""
-    total = 0.0
-    for features, thresholds, leaves in zip(found.features.T, found.thresholds.T, found.leaves, strict=True):
+def walked(asked, thresholds, leaves, values):
+    """The sum of all trees for one value of each feature, question by question."""
+    total = 0
+    for features, above, of_tree in zip(asked, thresholds, leaves, strict=True):
         number = 0
-        for place, (feature, threshold) in enumerate(zip(features, thresholds, strict=True)):
-            number += 2**place if row[feature] > threshold else 0
-        total += leaves[number]
+        for place, (feature, threshold) in enumerate(zip(features, above, strict=True)):
+            number += 2**place if values[feature] > threshold else 0
+        total += of_tree[number]
     return total
 
 
-def test_trees_are_walked_question_by_question():
+@pytest.mark.parametrize("groups", [(range(14),), (range(1), range(1, 9), range(9, 14))])
+def test_trees_are_walked_question_by_question(groups):
     random = np.random.default_rng(0)
-    found = Trees.of(random.integers(0, 4, (5, 3)), random.random((5, 3)), random.normal(size=(5, 8)))
-    asked = random.random((20, 4))
-    np.testing.assert_allclose(found.logarithms(asked.T), [walked(found, row) for row in asked], rtol=1e-12)
-    asked[0] = found.thresholds[0, 0]  # a feature that equals a threshold is not above it
-    assert found.logarithms(asked.T)[0] == pytest.approx(walked(found, asked[0]))
+    asked, leaves = random.integers(0, 14, (50, 3)), random.integers(-99, 100, (50, 8))
+    thresholds = random.choice([1e-12, 0.125, 0.5, 3.0, 8.5, 1e12, 1e30], (50, 3))
+    found = Trees.of(asked, thresholds, leaves.astype(np.int16), groups)
+    values = random.choice([0.0, 1e-13, 0.125, 0.3, 0.5, 2.0, 3.0, np.nextafter(3.0, 4.0), 8.5, 7e11, 2e12], (14, 500))
+    expected = [walked(asked, thresholds, leaves, each) for each in values.T]
+    np.testing.assert_array_equal(found.of_all(values), np.array(expected) * UNIT)
+    assert len(set(expected)) > 300
 
 
 @pytest.mark.parametrize("nbytes", TREES)
 def test_the_trees_of_the_package_are_whole(nbytes):
-    found = trees(nbytes)
-    depth, count = found.features.shape
-    assert found.thresholds.shape == (depth, count)
-    assert found.leaves.shape == (count, 2**depth)
-    assert set(found.features.ravel()) <= set(range(len(FEATURES)))
-    assert np.isfinite(found.leaves).all()
-    assert np.abs(found.leaves).sum(axis=0).max() < math.log(100)  # no way can be lost or won by an error of the fit
+    stored = json.loads(TREES[nbytes].read_text())
+    asked, thresholds, leaves = (np.array(stored[name]) for name in ("asked", "thresholds", "leaves"))
+    count, depth = asked.shape
+    assert thresholds.shape == (count, depth)
+    assert leaves.shape == (count, 2**depth)
+    assert sorted(stored["features"]) == sorted(FEATURES)
+    assert set(asked.ravel()) <= set(range(len(FEATURES)))
+    assert thresholds.min() > 1e-12
+    assert (np.abs(leaves) * UNIT).max(axis=1).sum() < math.log(100)  # no way can be lost or won by an error of the fit
+
+
+@pytest.mark.parametrize("dtype", [bf16, fp8_e4m3])
+def test_choices_are_those_of_trees_that_are_walked(dtype):
+    stored = json.loads(TREES[dtype.nbytes].read_text())
+    trees = [[FEATURES.index(stored["features"][each]) for each in tree] for tree in stored["asked"]]
+    ranking, random = ranking_of(dtype), np.random.default_rng(dtype.nbytes)
+    for m, n, k in random.integers((1, 8, 32), (300, 600, 600), (5, 3)).tolist():
+        product = m, n, k, 2
+        found = ranking._found(*product)
+        ways = found.us.argsort(kind="stable")[:NEAREST]
+        ways = ways[np.isfinite(found.us[ways])]
+        features = ranking._of_products(*product[1:]).features(found, m, ways)
+        shares = [walked(trees, stored["thresholds"], stored["leaves"], each) for each in features.T]
+        assert ranking.best(*product) == ways[(found.us[ways] * np.exp(np.array(shares) * UNIT)).argmin()]
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(300, 5120, 3072), (16, 4096, 2056), (1000, 1000, 1000), (256, 2048, 7168)])
@@ -72,7 +93,8 @@ def test_features_are_what_their_names_say():
     of_n = ranking.fixed(n, k, batch, 2 * k)
     found = found_of(of_n, m)
     ways = found.us.argsort()[:NEAREST]
-    rows = [dict(zip(FEATURES, row, strict=True)) for row in ranking._correction.features(of_n, found, m, ways).T]
+    features = ranking._of_products(n, k, batch, 2 * k).features(found, m, ways)
+    rows = [dict(zip(FEATURES, row, strict=True)) for row in features.T]
     for way, row in zip(ways, rows, strict=True):
         tiles_m, tiles_n = (
             math.ceil(m / row["tile_m"] / row["cluster_m"]), math.ceil(n / row["tile_n"] / row["cluster_n"])

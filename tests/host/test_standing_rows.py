@@ -5,8 +5,9 @@ from statistics import geometric_mean
 
 import pytest
 
-from tilewright.dtypes import bf16, fp32
+from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, H200
+from tilewright.kernels import wgmma
 from tilewright.kernels.registry import FEW_ROWS, KERNELS
 from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma_space import tiles_of
@@ -78,3 +79,17 @@ def test_few_rows_are_decided_about_as_those_that_stand_for_them(m):
     for n, k in WEIGHTS:
         one, other = (choose(product(rows, n, k), H200) for rows in (m, standing_for(m)))
         assert (one.kernel, one.config) == (other.kernel, other.config)
+
+
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+@pytest.mark.parametrize("dtype", [bf16, fp8_e4m3, fp32])
+def test_the_limits_of_tilings_repeat_every_sixteen_rows(layout, dtype):
+    n, k, wide = 264, 512, 4096
+    a = Matrix(bf16, k, 1) if layout[0] == "n" else Matrix(bf16, 1, wide)
+    limits = set()
+    for strides in ((n, 1), (n + 1, 1), (1, wide), (1, wide + 2)):
+        for m in range(1, 200):
+            problem = Problem(m, n, k, a, Matrix(bf16, 1, k), Matrix(dtype, *strides))
+            limits.add(wgmma._limits(problem))
+            assert wgmma._limits(problem) == wgmma._limits_of.__wrapped__(problem)
+    assert len(limits) > 1 or dtype == fp32

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
@@ -206,25 +206,9 @@ class WgmmaKernel(Kernel):
         m and n are rounded up to 8, of which every tile is a multiple: products that become equal have equal tiles, and
         share a choice.
         """
-        operands = operands_of(problem)
-        limits = Limits(
-            operands.mn_major,
-            most_accumulators(problem),
-            problem.out.dtype.nbytes,
-            isinstance(operands.out, tma.TmaTensor),
-            scattered(problem),
-            splits=not problem.batch_invariant,
-            multiple_n=multiple_n(problem),
-            keeps_columns=problem.epilogue.keeps_columns,
-            input_bytes=problem.a.dtype.nbytes,
-            promotion=promotion(problem),
-            whole_sums=problem.a.dtype is int8,
-            scaled_columns=scaled_columns(problem.recipe),
-            stacked=problem.epilogue.is_stacked,
-        )
+        limits, apart = _limits(problem)
         m, n = round_up(problem.m, 8), round_up(problem.n, 8)
-        product = (m, n, problem.k, problem.batch_count, row_bytes(problem))
-        return space_of(limits, problem.a.dtype, hardware), product
+        return space_of(limits, problem.a.dtype, hardware), (m, n, problem.k, problem.batch_count, apart)
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
@@ -333,6 +317,32 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
     return prepared_of(
         config, mn_major, scattered(problem), promotion(problem), shifted, power, problem.a.dtype, hardware
     )
+
+
+def _limits(problem: Problem) -> tuple[Limits, int]:
+    """The Limits of a problem, and its `row_bytes`: beyond 16 rows, they depend on the rest of m divided by 16."""
+    return _limits_of(problem if problem.m <= 16 else problem.with_rows(16 + problem.m % 16))
+
+
+@lru_cache(maxsize=1024)
+def _limits_of(problem: Problem) -> tuple[Limits, int]:
+    operands = operands_of(problem)
+    limits = Limits(
+        operands.mn_major,
+        most_accumulators(problem),
+        problem.out.dtype.nbytes,
+        isinstance(operands.out, tma.TmaTensor),
+        scattered(problem),
+        splits=not problem.batch_invariant,
+        multiple_n=multiple_n(problem),
+        keeps_columns=problem.epilogue.keeps_columns,
+        input_bytes=problem.a.dtype.nbytes,
+        promotion=promotion(problem),
+        whole_sums=problem.a.dtype is int8,
+        scaled_columns=scaled_columns(problem.recipe),
+        stacked=problem.epilogue.is_stacked,
+    )
+    return limits, row_bytes(problem)
 
 
 @cache

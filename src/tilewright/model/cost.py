@@ -194,7 +194,7 @@ class Fixed(NamedTuple):
 
     lines: of L2 that a row takes, over those that it fills. tiles_n: tiles along n, times the products of a batch.
     again_n: how much longer the larger operand takes, if that is a. outside_n: clocks of what lies outside along n.
-    wave: us of each wave but the last beside its steps.
+    dram: us of memory for a row of A, and for B. wave: us of each wave but the last beside its steps.
     """
 
     prepared: Prepared
@@ -207,6 +207,7 @@ class Fixed(NamedTuple):
     steps: Array
     again_n: Array
     outside_n: Array
+    dram: tuple[Array, Array]
     energy: Array
     wave: Array
 
@@ -219,6 +220,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     if row_bytes % 128:
         lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
     steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
+    dram = prepared.dram * k * batch_count * prepared.padded
     return Fixed(
         prepared,
         n,
@@ -228,8 +230,9 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         tiles_n * batch_count,
         prepared.l2_work * lines,
         steps,
-        _again(tiles_n, prepared.costs),
+        np.minimum(tiles_n, 1 + prepared.costs.again),
         np.minimum((tiles_n * along - n) * prepared.costs.outside, prepared.clocks[1]),
+        (dram[0], n * dram[1]),
         prepared.energy * k,
         wave_of(prepared, steps),
     )
@@ -270,9 +273,8 @@ def found_of(fixed: Fixed, m: int) -> Found:
     step = np.sqrt(np.sqrt(prepared.step + _fourth(at_once * fixed.l2_work)))
     outside = np.minimum((tiles_m * along - m) * prepared.costs.outside, prepared.clocks[0]) + fixed.outside_n
     clocks = waves * step + (waves == 1) * prepared.apart[(m > n) - (m < n) + 1] + outside
-    again = fixed.again_n if m > n else _again(tiles_m, prepared.costs)
-    padded_m, padded_n = prepared.padded
-    dram = again * (prepared.dram * fixed.k * fixed.batch_count * (m * padded_m + n * padded_n))
+    again = fixed.again_n if m > n else np.minimum(tiles_m, 1 + prepared.costs.again)
+    dram = again * (m * fixed.dram[0] + fixed.dram[1])
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
     us = np.maximum(np.sqrt(busy * busy + dram * dram), energy) + prepared.fixed + (waves - 1) * fixed.wave
@@ -282,11 +284,6 @@ def found_of(fixed: Fixed, m: int) -> Found:
 def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
     """The time in us of each way to cut `batch_count` products; row_bytes: as in `fixed`."""
     return found_of(fixed(prepared, n, k, batch_count, row_bytes), m).us
-
-
-def _again(tiles: Array, costs: Costs) -> Array:
-    """How much longer an operand takes that so many tiles read."""
-    return np.where(tiles > 1, 1 + costs.again, 1.0)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

@@ -101,7 +101,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """A good call of each public function."""
 
-PLANNING = ("cost", "prediction", "ranking.ranking", "ranking.correction")
+PLANNING = ("cost", "prediction", "ranking.ranking", "ranking.correction", "ranking.trees")
 """What only the planner asks, with Problems and arrays that it has checked, thousands of times for a choice."""
 UNCHECKED = {
     "fragments.layouts": "builders of what fragments_of names",

@@ -4,23 +4,27 @@ A sum of small decision trees gives each of the NEAREST quickest ways the share 
 predicted, beside the others of the same product. So it changes the order of ways, and no prediction of a time. The
 trees were fitted to launches of random products and of layers on an H200 and an H100 (RECORDS), by
 tools/fit_correction.py, which also says what they gain where they were not fitted to: docs/choosing.md has the table.
-Each tree asks the same DEPTH questions of every way, "is this feature above this threshold?", and their answers number
-its leaves: Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features" (2018), calls them oblivious.
+A server waits for the answers at many m, so those about n, k and the batch, and about tilings, are found once.
 """
 
 import json
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, cached_property
+from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware
 from tilewright.model.cost import Array, Fixed, Found, Tiles
+from tilewright.model.ranking.trees import Trees
 
 if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
+
+    from tilewright.model.ranking.trees import Numbers
 
 TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbytes in (1, 2)}
 """Where the trees are, by the bytes of an element."""
@@ -28,59 +32,30 @@ TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbyte
 NEAREST = 32
 """How many of the quickest ways are corrected: the others were hardly ever the best that was measured."""
 
-UNIT = 1e-3
-"""Of leaves, which are whole numbers: natural logarithms of a share."""
-
 FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "promoted", "tile_m", "tile_n", "tile_k", "cluster_m",
     "cluster_n", "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
 )  # fmt: skip
-"""What trees ask about, in the order of `Correction.features`."""
-_OF_PRODUCT = slice(FEATURES.index("m"), FEATURES.index("tile_m"))
-"""Those that all ways have alike; those behind them are of a tiling."""
-
-
-class Trees(NamedTuple):
-    """The trees, a column of each array for each: the features asked about, the thresholds, and leaves of logarithms.
-
-    bits: what the answer to each question adds to the number of a leaf. first: the places of leaves 0, tree after tree.
-    """
-
-    features: "NDArray[np.intp]"
-    thresholds: Array
-    leaves: Array
-    bits: "NDArray[np.float32]"
-    first: "NDArray[np.intp]"
-
-    @classmethod
-    def of(cls, asked: "NDArray[np.intp]", thresholds: Array, leaves: Array) -> "Trees":
-        """Those with a row of `asked`, of `thresholds` and of `leaves` for each."""
-        depth = asked.shape[1]
-        bits = (2.0 ** np.arange(depth)).astype(np.float32)
-        return cls(asked.T.copy(), thresholds.T.copy(), leaves, bits, np.arange(len(asked))[:, None] * 2**depth)
-
-    def logarithms(self, asked: Array) -> Array:
-        """The sum of all trees for each column of features."""
-        depth, count = self.features.shape
-        # An index is never out of range; to have it clipped is quicker than to have it checked.
-        answers = asked.take(self.features, axis=0, mode="clip") > self.thresholds[..., None]
-        # Numbers of 32 bits are multiplied by BLAS, and whole numbers and bits are not.
-        numbers = (self.bits @ answers.reshape(depth, -1).astype(np.float32)).reshape(count, -1)
-        total: Array = self.leaves.take(numbers.astype(np.intp) + self.first, mode="clip").sum(axis=0)
-        return total
+"""What trees ask about, in the order of `OfProducts.features`."""
+_OF_ROWS = range(FEATURES.index("n"))
+_OF_PRODUCT = range(_OF_ROWS.stop, FEATURES.index("tile_m"))
+_OF_TILING = range(_OF_PRODUCT.stop, len(FEATURES))
+GROUPS = _OF_ROWS, _OF_PRODUCT, _OF_TILING
+"""Those that may change with the number of rows; those of n, k and the batch; and those of a tiling."""
 
 
 @cache
 def trees(nbytes: int) -> Trees:
     """Those that come with the package for elements of so many bytes."""
-    stored = json.loads(TREES[nbytes].read_text(encoding="utf-8"))
+    return trees_of(json.loads(TREES[nbytes].read_text(encoding="utf-8")))
+
+
+def trees_of(stored: Mapping[str, Any]) -> Trees:
+    """Those that are stored so."""
     order = np.array([FEATURES.index(name) for name in stored["features"]], np.intp)
-    return Trees.of(
-        order[np.array(stored["asked"], np.intp)],
-        np.array(stored["thresholds"], np.float64),
-        np.array(stored["leaves"], np.float64) * UNIT,
-    )
+    asked, thresholds = order[np.array(stored["asked"])], np.array(stored["thresholds"], np.float64)
+    return Trees.of(asked, thresholds, np.array(stored["leaves"], np.int16), GROUPS)
 
 
 def is_known(dtype: DType, gpu: Hardware) -> bool:
@@ -94,18 +69,18 @@ def is_limited_by_power(found: Found) -> bool:
     Launches of the records ran in turns and shared one clock, so the more power of a Config cost the others time.
     """
     quickest = found.us.argmin()
-    return bool(found.energy[quickest] >= np.hypot(found.busy[quickest], found.dram[quickest]))
+    return bool(found.energy[quickest] >= hypot(found.busy[quickest], found.dram[quickest]))
 
 
 class Correction:
     """How the order of ways to cut products of elements of `dtype` is corrected on a GPU."""
 
     def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware):
-        self._nbytes, self._line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
-        self._promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.scaled
-        self._share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
-        self._of_tiles = np.array([
-            tiles.tile_m, tiles.tile_n, tiles.tile_k / self._line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
+        self.nbytes, self.line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
+        self.promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.scaled
+        self.share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
+        self.of_tilings = np.array([
+            tiles.tile_m, tiles.tile_n, tiles.tile_k / self.line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
             tiles.sharers, tiles.swapped, tiles.by_turns, tiles.rows_m / tiles.tile_m, tiles.rows_n / tiles.tile_n,
         ])  # fmt: skip
 
@@ -114,23 +89,46 @@ class Correction:
 
         Of 1 byte, the quickest in turns were also the quickest at the power limit (docs/performance-log.md).
         """
-        return self._nbytes == 1 or not is_limited_by_power(found)
+        return self.nbytes == 1 or not is_limited_by_power(found)
 
-    def corrected(self, fixed: Fixed, found: Found, m: int) -> Array:
-        """The predicted times of m rows, those of the nearest ways corrected if the product is.
+    @cached_property
+    def trees(self) -> Trees:
+        """Those for such elements."""
+        return trees(self.nbytes)
 
-        The least of all times stays as it is, so that a kernel is compared with others as before.
-        """
-        if not self.is_for(found):
-            return found.us
-        ways = found.us.argsort(kind="stable")[:NEAREST]
-        ways = ways[np.isfinite(found.us[ways])]
-        us = found.us.copy()
-        nearest = us[ways] * np.exp(trees(self._nbytes).logarithms(self.features(fixed, found, m, ways)))
-        us[ways] = nearest * (us[ways[0]] / nearest.min())
-        return us
+    @cached_property
+    def numbers(self) -> "Numbers":
+        """What tilings add to the numbers of leaves."""
+        return self.trees.numbers(self.of_tilings, _OF_TILING)
 
-    def features(self, fixed: Fixed, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
+
+class OfProducts:
+    """The Correction of products that differ in m alone."""
+
+    def __init__(self, correction: Correction, fixed: Fixed):
+        self._correction = correction
+        prepared, tiles_n = fixed.prepared, fixed.tiles_n / fixed.batch_count
+        self._of_ways = np.array([
+            prepared.fixed, correction.share, prepared.tiles.clusters_at_once, fixed.l2_work, fixed.steps,
+            prepared.along[0], tiles_n, tiles_n * prepared.along[1] / fixed.n,
+        ])  # fmt: skip
+        of_product = fixed.n, fixed.k / correction.line, fixed.batch_count, fixed.lines, correction.promoted
+        self._of_product = np.array(of_product)[:, None]
+
+    @cached_property
+    def _first(self) -> "NDArray[np.intp]":
+        """The places of leaves, as far as n, k and the batch number them."""
+        trees = self._correction.trees
+        return trees.first + trees.numbers(self._of_product, _OF_PRODUCT)
+
+    def nearest(self, found: Found, m: int) -> "tuple[NDArray[np.intp], Array]":
+        """The nearest ways to cut the products of m rows, and the order of their times, as launches have it."""
+        ways, correction = _nearest(found.us), self._correction
+        numbers = correction.trees.numbers(self._of_rows(found, m, ways), _OF_ROWS)
+        numbers += correction.numbers.take(ways, axis=0)
+        return ways, found.us[ways] * np.exp(correction.trees.logarithms(self._first + numbers))
+
+    def features(self, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
         """A column of FEATURES for each of these ways to cut the products of m rows.
 
         busy, dram, energy, fixed: shares of the predicted time, of what limits and of what surrounds the main loop.
@@ -139,18 +137,28 @@ class Correction:
         misaligned: how many times the lines of aligned rows L2 reads. promoted: 1 if CUDA cores add, 2 if they scale.
         padded: what is brought for a tile, and more.
         """
-        prepared, tiles = fixed.prepared, fixed.prepared.tiles
-        us, waves, step, at_once = found.us[ways], found.waves[ways], found.step[ways], found.at_once[ways]
-        tiles_m, tiles_n = found.tiles_m[ways], fixed.tiles_n[ways] / fixed.batch_count
-        along_m, along_n = prepared.along[:, ways]
-        asked = np.empty((len(FEATURES), len(ways)))
-        asked[:_OF_PRODUCT.start] = (
-            found.busy[ways] / us, found.dram[ways] / us, found.energy[ways] / us, prepared.fixed[ways] / us,
-            waves, at_once * self._share[ways], found.clusters[ways] / (waves * tiles.clusters_at_once[ways]),
-            at_once * fixed.l2_work[ways] / step, step * fixed.steps[ways],
-            tiles_m, tiles_n, tiles_m * along_m / m, tiles_n * along_n / fixed.n,
+        of_product = self._of_product.repeat(len(ways), axis=1)
+        return np.concatenate([self._of_rows(found, m, ways), of_product, self._correction.of_tilings[:, ways]])
+
+    def _of_rows(self, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
+        """Those that may change with m."""
+        fixed, share, most_at_once, l2_work, steps, along_m, tiles_n, covered_n = self._of_ways.take(ways, axis=1)
+        tiles_m, clusters, at_once, waves, step, busy, dram, energy, us = [part[ways] for part in found]
+        asked = np.empty((len(_OF_ROWS), len(ways)))
+        asked[:-1] = (
+            busy / us, dram / us, energy / us, fixed / us, waves, at_once * share, clusters / (waves * most_at_once),
+            at_once * l2_work / step, step * steps, tiles_m, tiles_n, tiles_m * along_m / m, covered_n,
         )  # fmt: skip
-        of_product = m, fixed.n, fixed.k / self._line, fixed.batch_count, fixed.lines, self._promoted
-        asked[_OF_PRODUCT] = np.array(of_product)[:, None]
-        asked[_OF_PRODUCT.stop :] = self._of_tiles[:, ways]
+        asked[-1] = m
         return asked
+
+
+def _nearest(us: Array) -> "NDArray[np.intp]":
+    """The NEAREST quickest of these times that are finite, the first of equals."""
+    if len(us) > NEAREST:  # to find them is quicker than to put all in order
+        longest = np.partition(us, NEAREST - 1)[NEAREST - 1]
+        (ways,) = (us <= longest).nonzero()
+        if len(ways) == NEAREST and longest < np.inf:
+            return ways  # type: ignore[no-any-return]
+    ways = us.argsort(kind="stable")[:NEAREST]
+    return ways[np.isfinite(us[ways])]

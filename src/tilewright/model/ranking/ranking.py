@@ -1,13 +1,18 @@
 """The quickest of many ways to cut a product, by the one model: what choices of Configs ask for again and again."""
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Array, Fixed, Found, Tiles, fixed, found_of, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
-from tilewright.model.ranking.correction import Correction, is_known
+from tilewright.model.ranking.correction import Correction, OfProducts, is_known
 from tilewright.problem import Problem
+
+if TYPE_CHECKING:  # which takes longer to import than this module
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Ranking:
@@ -24,11 +29,31 @@ class Ranking:
         return fixed(self._prepared, n, k, batch_count, row_bytes)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
-        """The predicted time of each way in us, of the quickest ones as `correction` has it."""
-        found = self._found(m, n, k, batch_count, row_bytes)
-        if self._correction is None:
-            return found.us
-        return self._correction.corrected(self.fixed(n, k, batch_count, row_bytes), found, m)
+        """The predicted time of each way in us, of the quickest ones as `correction` has it.
+
+        The least of all times stays as it is, so that a kernel is compared with others as before.
+        """
+        us = self._found(m, n, k, batch_count, row_bytes).us
+        corrected = self._corrected(m, n, k, batch_count, row_bytes)
+        if corrected is None:
+            return us
+        ways, nearest = corrected
+        us = us.copy()
+        us[ways] = nearest * (us[ways].min() / nearest.min())
+        return us
+
+    def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
+        """The nearest ways with their corrected times, if the product is corrected."""
+        found = self._found(m, *others)
+        if self._correction is None or not self._correction.is_for(found):
+            return None
+        return self._of_products(*others).nearest(found, m)
+
+    @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
+    def _of_products(self, *others: int) -> OfProducts:
+        """The correction for every m, kept."""
+        assert self._correction is not None
+        return OfProducts(self._correction, self.fixed(*others))
 
     @lru_cache(maxsize=2)  # noqa: B019 (large, and asked for twice in a row where kernels contend)
     def _found(self, m: int, *others: int) -> Found:
@@ -37,7 +62,11 @@ class Ranking:
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:
         """The index of the quickest way, the first of equals."""
-        return int(self.times(m, n, k, batch_count, row_bytes).argmin())
+        corrected = self._corrected(m, n, k, batch_count, row_bytes)
+        if corrected is None:
+            return int(self._found(m, n, k, batch_count, row_bytes).us.argmin())
+        ways, nearest = corrected
+        return int(ways[nearest.argmin()])
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def _least(self, m: int, *others: int) -> tuple[int, float]:
