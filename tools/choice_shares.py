@@ -145,7 +145,7 @@ def _few_rows(name: str) -> Iterator[Picked]:
         for config, us, _ in launches["gemv"]:
             predicted = gemv.predict(config, problem, gpu, "recorded") if config in offered else None
             if predicted is not None:
-                ranked.append((predicted.seconds * 1e6 * RANKED[shape.layout == "nt"], us))
+                ranked.append((predicted.seconds * 1e6 * RANKED[shape.layout[1] == "t"], us))
         if launches["wgmma"]:
             others = measured_of(gpu, shape, launches["wgmma"])
             ranked += zip(_ranked(others), others.us.tolist(), strict=True)

@@ -309,19 +309,19 @@ FAULTS = {
     ),
     "no fence": (
         "consumer",
-        "      wgmma_fence();\n      multiply(products, of_slot, i, false);",
-        "      multiply(products, of_slot, i, false);",
+        "      wgmma_fence();\n      multiply(products, i, false);",
+        "      multiply(products, i, false);",
     ),
     "no wait": ("consumer", "      wgmma_wait<0>();\n      wgmma_results(products);", "      wgmma_results(products);"),
     "a slot that is released too early": (
         "consumer",
         "      wgmma_wait<0>();\n      wgmma_results(products);\n",
-        "      pipeline.release(slot);\n      wgmma_wait<0>();\n      wgmma_results(products);\n",
+        "      if (leaves) pipeline.release(slot);\n      wgmma_wait<0>();\n      wgmma_results(products);\n",
     ),
     "no wait for the next slot": (
         "consumer",
-        "        position.advance();\n        pipeline.wait_full(position);\n        of_slot",
-        "        position.advance();\n        of_slot",
+        "    pipeline.wait_full(position);\n    a_ahead",
+        "    a_ahead",
     ),
 }
 """What each fault replaces, in which header of the main loop."""
@@ -329,8 +329,8 @@ FAULTS = {
 FAULTS_BEHIND = {
     "no fence of the next products": (
         "consumer",
-        "      wgmma_fence();\n      multiply(products[1 - buffer], operands(), 0, false);",
-        "      multiply(products[1 - buffer], operands(), 0, false);",
+        "      wgmma_fence();\n      multiply(products[1 - buffer], 0, false);",
+        "      multiply(products[1 - buffer], 0, false);",
     ),
     "no wait for the older products": ("consumer", "wgmma_wait<!last>();", "if (last) wgmma_wait<0>();"),
     "a slot that is released while it is read": (
@@ -338,7 +338,7 @@ FAULTS_BEHIND = {
         "pipeline.release(slot);\n    promotion",
         "pipeline.release(position.slot);\n    promotion",
     ),
-    "products that are overwritten": ("consumer", "multiply(products[1 - buffer], o", "multiply(products[buffer], o"),
+    "products that are overwritten": ("consumer", "multiply(products[1 - buffer], 0", "multiply(products[buffer], 0"),
     "sums that go on from the tile before": ("consumer", "sum = 0;", ";"),
 }
 """The same with the next products under way."""

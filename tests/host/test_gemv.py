@@ -99,6 +99,13 @@ def test_its_choice_is_near_the_best_of_what_was_measured(measured):
     assert min(shares) > 0.83
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(4096, 1, 4096), (4096, 8, 4096), (28672, 4, 8192)])
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_few_columns_are_ranked_as_few_rows(m, n, k, layout):
+    columns = product(m, n, k, layout)
+    assert GEMV.best_seconds(columns, H200) == GEMV.best_seconds(columns.transposed, H200)
+
+
 def test_the_model_knows_what_its_choice_took(measured):
     ratios = []
     for problem, times in measured.items():

@@ -176,8 +176,8 @@ class GemvKernel(Kernel):
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked beside other kernels."""
-        _, times = self._timed(problem, hardware)
-        return float(times.min()) * RANKED[_k_major(problem)]
+        configs, times = self._timed(problem, hardware)
+        return float(times.min()) * RANKED[_k_major(self.oriented(configs[0], problem))]
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:

@@ -237,7 +237,8 @@ def decode(text: str, gpu: str | None = None, *, current: bool = False) -> tuple
         raise ArgumentValueError(f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU")
     if not isinstance(content["entries"], list):
         raise ArgumentValueError("its entries are no list: take an undamaged copy")
-    table = Table(map(Entry.from_dict, content["entries"]))
-    if current and content["kernels"] != kernels_digest(table.kernels()):
+    named = [entry.get("kernel") for entry in content["entries"] if isinstance(entry, dict)]
+    kernels = tuple(name for name in KERNELS if name in named)
+    if current and kernels and content["kernels"] != kernels_digest(kernels):
         raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
-    return content["gpu"], table
+    return content["gpu"], Table(map(Entry.from_dict, content["entries"]))

@@ -24,23 +24,28 @@ class Consumer {
   RingPosition<Config::stages> position;
   uint32_t a, b;  // low words of the descriptors of this warpgroup's operands in slot 0
 
-  // Those of the position's slot.
-  struct Operands {
-    uint32_t a, b;
-  };
+  // Those of the position's slot, for `promote` found by `look_ahead`.
+  static constexpr bool looks_ahead = Config::promotes && Config::wait_depth == 0;
+  uint32_t a_ahead, b_ahead;
 
-  __device__ __forceinline__ Operands operands() const {
-    const uint32_t slot = position.slot * (Config::stage_bytes / 16);
-    return {a + slot, b + slot};
+  // Waits for the position's slot, and computes its descriptors here: what is volatile stays.
+  __device__ __forceinline__ void look_ahead() {
+    pipeline.wait_full(position);
+    a_ahead = a + position.slot * (Config::stage_bytes / 16);
+    b_ahead = b + position.slot * (Config::stage_bytes / 16);
+    asm volatile("" : "+r"(a_ahead), "+r"(b_ahead));
   }
 
   // One row block times the slot's tile of B.
-  __device__ __forceinline__ void multiply(Sum (&accumulators)[values], const Operands& of_slot,
-                                           int row_block, bool accumulate) const {
+  __device__ __forceinline__ void multiply(Sum (&accumulators)[values], int row_block,
+                                           bool accumulate) const {
+    const uint32_t slot = position.slot * (Config::stage_bytes / 16);
+    const uint32_t a_slot = looks_ahead ? a_ahead : a + slot;
+    const uint32_t b_slot = looks_ahead ? b_ahead : b + slot;
 #pragma unroll
     for (int span = 0; span < Config::k_spans; ++span) {
-      const uint32_t a_span = of_slot.a + span * (A::bytes / 16) + row_block * A::block_step;
-      const uint32_t b_span = of_slot.b + span * (B::bytes / 16);
+      const uint32_t a_span = a_slot + span * (A::bytes / 16) + row_block * A::block_step;
+      const uint32_t b_span = b_slot + span * (B::bytes / 16);
 #pragma unroll
       for (int step = 0; step < 4; ++step) {  // of 32 bytes along k
         Wgmma::mma(accumulators, A::with_high_word(a_span + step * A::k_step),
@@ -51,31 +56,30 @@ class Consumer {
     wgmma_commit();
   }
 
-  // One k-block, whose products are added to the sums by CUDA cores. Unless it is the `last`, its
-  // slot is released, as below, and the next one's is full at the end, and `of_slot` its operands.
-  // `during_first` runs during the first wgmmas. The other consumer multiplies while this one adds.
+  // One k-block, whose products are added to the sums by CUDA cores; behind `look_ahead`. Unless it
+  // is the `last`, its slot is released, as below, and this looks ahead to the next one behind the
+  // last wgmmas, for while products are added nothing is under way. `during_first` runs during the
+  // first wgmmas. The other consumer multiplies while this one adds.
   template <bool first, class During>
-  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values],
-                                          Operands& of_slot, bool last, During during_first) {
+  __device__ __forceinline__ void promote(Accumulators& sums, Sum (&products)[values], bool last,
+                                          During during_first) {
     const int slot = position.slot;
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
+      const bool leaves = i == row_blocks - 1 && !last;
       wgmma_fence();
-      multiply(products, of_slot, i, false);
+      multiply(products, i, false);
       if (i == 0) {
         during_first();
         promotion.read();
       }
-      if (i == row_blocks - 1 && !last) {
-        // Behind wgmmas, for behind the sums nothing is under way. What is volatile stays here.
+      if (leaves) {
         position.advance();
-        pipeline.wait_full(position);
-        of_slot = operands();
-        asm volatile("" : "+r"(of_slot.a), "+r"(of_slot.b));
+        look_ahead();
       }
       wgmma_wait<0>();
       wgmma_results(products);
-      if (i == row_blocks - 1 && !last) pipeline.release(slot);
+      if (leaves) pipeline.release(slot);
 #pragma unroll
       for (int v = 0; v < values; ++v) {
         sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
@@ -93,7 +97,7 @@ class Consumer {
       position.advance();
       pipeline.wait_full(position);
       wgmma_fence();
-      multiply(products[1 - buffer], operands(), 0, false);
+      multiply(products[1 - buffer], 0, false);
     }
     wgmma_wait<!last>();
     wgmma_results(products[buffer]);
@@ -135,7 +139,7 @@ class Consumer {
       Sum products[2][values];
       pipeline.wait_full(position);
       wgmma_fence();
-      multiply(products[0], operands(), 0, false);
+      multiply(products[0], 0, false);
       during_first();
 #pragma unroll
       for (Sum& sum : accumulators[0]) sum = 0;
@@ -155,23 +159,22 @@ class Consumer {
     }
     if constexpr (Config::promotes) {
       Sum products[values];
-      pipeline.wait_full(position);
-      Operands of_slot = operands();
-      promote<true>(accumulators, products, of_slot, k_blocks == 1, during_first);
+      look_ahead();
+      promote<true>(accumulators, products, k_blocks == 1, during_first);
 #pragma unroll 1
       for (int k_block = 1; k_block < k_blocks; ++k_block) {
-        promote<false>(accumulators, products, of_slot, k_block + 1 == k_blocks, [] {});
+        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
       }
       return;
     }
     pipeline.wait_full(position);
     wgmma_fence();
-    multiply(accumulators[0], operands(), 0, false);
+    multiply(accumulators[0], 0, false);
     during_first();
 #pragma unroll
     for (int i = 1; i < row_blocks; ++i) {
       wgmma_fence();
-      multiply(accumulators[i], operands(), i, false);
+      multiply(accumulators[i], i, false);
     }
 #pragma unroll 1
     for (int k_block = 1; k_block < k_blocks; ++k_block) {
@@ -184,7 +187,7 @@ class Consumer {
       pipeline.wait_full(position);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < row_blocks; ++i) multiply(accumulators[i], operands(), i, true);
+      for (int i = 0; i < row_blocks; ++i) multiply(accumulators[i], i, true);
       if constexpr (Config::wait_depth == 1) {
         wgmma_wait<row_blocks>();
         pipeline.release(previous);
