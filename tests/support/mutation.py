@@ -268,7 +268,7 @@ SUBJECTS = (
     _wgmma("tma, overlap, gate", 128, 128, 3, (264, 272, 456), ending=GATED),
     _wgmma("tma, overlap, sums of columns", 128, 64, 3, ending=SUMMED),
     _scaled("1x128_128x128", "", 128, 96, 2, (520, 88, 304), "bf16"),
-    _scaled("1x128_128x128", ", ping-pong", 128, 32, 3, (136, 136, 816), "fp32", **DIRECT, ping_pong=True),
+    _scaled("1x128_128x128", ", ping-pong", 128, 32, 3, (136, 136, 1328), "fp32", **DIRECT, ping_pong=True),
     _scaled("1x128_1x128", ", wait depth 1", 128, 32, 5, (136, 136, 560), "fp32", **DIRECT, wait_depth=1),
     _beside("column_sums", "column_sums", ColumnSumsConfig(), "mma", SHORT, "fp16", (1100, 40, 16), sums=True),
     _beside("repack", "repack", RepackConfig(), "wgmma", WgmmaConfig(64, 64, 3), "bf16", (72, 72, 203)),
