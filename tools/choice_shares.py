@@ -2,7 +2,7 @@
 
 In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
 one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel. What the
-picks have with trees that correct them, fitted to other products, is from correction_*.json, where fit_correction.py
+picks have with trees that correct them, fitted to other products, is from results/correction_*.json, where fit_correction.py
 writes it. docs/choosing.md shows the table.
 
 python tools/choice_shares.py
@@ -98,7 +98,9 @@ def table() -> list[str]:
         "least |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    shares_of = {nbytes: json.loads(path.read_text(encoding="utf-8"))["shares"] for nbytes, path in TREES.items()}
+    shares_of = {
+        nbytes: json.loads((RESULTS / path.name).read_text(encoding="utf-8")) for nbytes, path in TREES.items()
+    }
     corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
     for name, about in {**RECORDS, **FEW_ROWS}.items():
         picked = list(_few_rows(name) if name in FEW_ROWS else _of_wgmma(name))

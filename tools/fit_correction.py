@@ -9,7 +9,8 @@ Needs catboost (pip install catboost), which nothing else does.
 examples:
   python tools/fit_correction.py                     the shares; half a minute
   python tools/fit_correction.py --bytes 1           those of fp8 and int8
-  python tools/fit_correction.py --bytes 1 --write   and write trees beside that module, fitted to all products
+  python tools/fit_correction.py --bytes 1 --write   and write trees beside that module, fitted to all products, and
+                                                     the shares to results/
 """
 
 import argparse
@@ -136,7 +137,9 @@ def main() -> None:
         print(f"{name}: {', '.join(map(str, values))}")
     if options.write:
         path = TREES[nbytes]
-        path.write_text(text_of({"shares": shares, **fit(products, nbytes)}), encoding="utf-8")
+        path.write_text(text_of(fit(products, nbytes)), encoding="utf-8")
+        rows = ",\n".join(f" {json.dumps(name)}: {json.dumps(values)}" for name, values in shares.items())
+        (ROOT / "results" / path.name).write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
         print(f"wrote {path}, {path.stat().st_size} bytes")
 
 
@@ -192,7 +195,7 @@ def text_of(content: dict[str, Any]) -> str:
     """JSON with a line for each tree's part."""
     parts = []
     for name, value in content.items():
-        if name in ("features", "shares"):
+        if name == "features":
             parts.append(f"{json.dumps(name)}: {json.dumps(value)}")
         else:
             rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
