@@ -2,8 +2,8 @@
 
 In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
 one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel. What the
-picks have with trees that correct them, fitted to other products, is from results/correction_*.json, where fit_correction.py
-writes it. docs/choosing.md shows the table.
+picks have with trees that correct them, fitted to other products, is from results/correction_*.json, where
+fit_correction.py writes it. docs/choosing.md shows the table.
 
 python tools/choice_shares.py
 """

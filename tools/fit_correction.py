@@ -138,8 +138,8 @@ def main() -> None:
     if options.write:
         path = TREES[nbytes]
         path.write_text(text_of(fit(products, nbytes)), encoding="utf-8")
-        rows = ",\n".join(f" {json.dumps(name)}: {json.dumps(values)}" for name, values in shares.items())
-        (ROOT / "results" / path.name).write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+        lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(values)}" for name, values in shares.items())
+        (ROOT / "results" / path.name).write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
         print(f"wrote {path}, {path.stat().st_size} bytes")
 
 
