@@ -178,6 +178,8 @@ OPEN = (None, 0, 2)
         ([3e38, 1e36], 0.5, [1.505e38, 1.505e38], (True, 0, 0)),
         ([np.nan, np.inf], 0.0, [0, 0], (True, 0, 0)),
         ([np.inf, -np.inf, 1], 1.0, [np.nan, np.nan], (True, 2, 0)),
+        ([np.inf, 1, -2], 1.0, [np.inf, np.inf], (True, 2, 0)),
+        ([np.inf, -3e38, -3e38], 1.0, [np.nan, np.inf], OPEN),  # NaN if finite terms come first
     ],
 )
 def test_sums_whose_terms_overflow_are_known_where_no_order_matters(terms, alpha, expected, found):

@@ -46,7 +46,6 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-
 RANKED = {True: 0.92, False: 1.16}
 """What the time that is compared with those of other kernels is of this one, by whether B is contiguous along k: those
 by which `wgmma` chooses are mostly too short, and most of all there."""

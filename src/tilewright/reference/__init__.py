@@ -159,9 +159,10 @@ def _sums(a: Array, b: Array, accumulator: DType, cut_after: int | None, alpha: 
     """alpha * a @ b in float64, with the error of a kernel's sums."""
     if alpha == 0:
         return exact(np.zeros((a.shape[0], b.shape[1])))
-    sums = Bounded(a @ b, sum_bound(a, b, accumulator, cut_after))
+    finite_a, finite_b = (np.where(np.isfinite(each), each, 0.0) for each in (a, b))
+    sums = Bounded(a @ b, sum_bound(finite_a, finite_b, accumulator, cut_after))
     if not a.shape[1] * np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0) <= FP32_MAX / 2:
-        sums = summed(*sums, np.abs(a) @ np.abs(b))
+        sums = summed(*sums, np.abs(finite_a) @ np.abs(finite_b))
     return Bounded(alpha * sums.value, abs(alpha) * sums.error)
 
 
