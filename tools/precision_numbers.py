@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from tilewright.emulator.semantics.matrices.accumulation import ADDERS, factors_of, hardware_sum  # noqa: E402
-from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES  # noqa: E402
+from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES, product_of  # noqa: E402
 from tilewright.model.precision.formats import FORMATS  # noqa: E402
 from tilewright.plots.numbers import Growth, sums_by_arithmetic  # noqa: E402
 from tilewright.plots.style import save  # noqa: E402
@@ -76,7 +76,7 @@ def added(way: str, instruction: str, kind: str, accumulator: str, a: Matrix, b:
         if way == "hardware":
             total = hardware_sum(adder, factors_of(part_a, part_b, kind, kind), total, accumulator)
         else:
-            total = np.asarray(total + part_a @ part_b, np.float32)
+            total = np.asarray(total + product_of(part_a, part_b), np.float32)
             if accumulator == "f16":
                 total = total.astype(np.float16).astype(np.float32)
         if k + depth in LENGTHS:

@@ -12,7 +12,7 @@ from tilewright.kernels.registry import KERNELS
 from tilewright.planner.choose import choose
 from tilewright.problem import Matrix, Problem
 
-BACKEND = EmulatedBackend(tensor_cores="hardware")
+BACKEND = EmulatedBackend()
 K, N, MOST = 328, 72, 300
 
 

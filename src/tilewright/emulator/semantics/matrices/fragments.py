@@ -143,6 +143,19 @@ def matrix_of_b(registers: Array, element_type: str) -> Values:
     return ELEMENT_TYPES[element_type].decode(words).swapaxes(2, 3)
 
 
+def product_of(a: Values, b: Values, out: Values | None = None) -> Values:
+    """A B of each pair of matrices, of types other than f64: float32, into `out` if it is given.
+
+    Sums are made in float64 and rounded once. In float32, BLAS adds in an order that depends on the CPU and the
+    extents, and with it the bits of a result would.
+    """
+    if out is None:
+        out = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.matmul(a, b, out=out, dtype=np.float64, casting="same_kind")
+    return out
+
+
 _REGISTERS_FIRST = (5, 3, 7, 0, 2, 4, 6, 1)
 """The order of the axes below in fragments of accumulators with one element to a register."""
 _PAIRS_LAST = (5, 3, 0, 2, 4, 6, 1, 7)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.semantics.matrices.accumulation import Arithmetic, with_one_nan
-from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES, Array, MmaForm, Values, Words
+from tilewright.emulator.semantics.matrices.fragments import ELEMENT_TYPES, Array, MmaForm, Values, Words, product_of
 from tilewright.emulator.semantics.scalars import fused
 
 _LANE = np.arange(32)[:, None]
@@ -47,7 +47,7 @@ def mma_of_quad_pairs(form: MmaForm, a: Words, b: Words, c: Array, arithmetic: A
     if arithmetic == "hardware":
         total = _sum_of_later_gpus(matrix_a, matrix_b, addend, form.d_type)
     else:
-        total = np.matmul(matrix_a, matrix_b) + addend
+        total = product_of(matrix_a, matrix_b) + addend
     elements = np.moveaxis(total[:, :, _PRODUCT, *_PLACES_OF_C[form.d_type]], 1, 2)  # (W, 32, C, 8)
     if form.d_type == "f16":
         elements = np.ascontiguousarray(elements.astype(np.float16)).view(np.uint32)

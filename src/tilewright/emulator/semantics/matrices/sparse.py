@@ -29,6 +29,7 @@ from tilewright.emulator.semantics.matrices.fragments import (
     check_types,
     matrix_of_a,
     matrix_of_b,
+    product_of,
 )
 
 _DEPTHS = {"f16": (16, 32), "bf16": (16, 32), "tf32": (8, 16), "fp8": (64,), "integer": (32, 64), "int4": (64, 128)}
@@ -70,8 +71,8 @@ def _product(kept: Values, places: npt.NDArray[np.int64], b: Values) -> Values:
     if np.isfinite(b).all():
         dense = np.zeros((*kept.shape[:-1], b.shape[2]), kept.dtype)
         np.put_along_axis(dense, places, kept, axis=3)
-        return np.asarray(np.matmul(dense, b))
-    return np.asarray(np.matmul(kept[..., None, :], _selected(b, places))[..., 0, :])
+        return product_of(dense, b)
+    return product_of(kept[..., None, :], _selected(b, places))[..., 0, :]
 
 
 def _selected(b: Values, places: npt.NDArray[np.int64]) -> Values:

@@ -3,8 +3,9 @@
 Registers come as arrays of shape (registers, W, 32, C), or views of such, for W warps of 32 lanes in each of
 C CTAs: uint32 bits, except that f32 accumulators are float32 and f64 is float64; `fragments` says what lies where.
 
-Products are exact and sums are float32, in an order that is not the hardware's, or as `accumulation` says where the
-arithmetic is "hardware". Integer sums are exact, and float64 is multiplied and added in the order of k.
+Products are exact. An instruction's are added in float64, rounded once to float32, and added to the accumulator, or as
+`accumulation` says where the arithmetic is "hardware". Integer sums are exact, and float64 is multiplied and added in
+the order of k.
 """
 
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from tilewright.emulator.semantics.matrices.fragments import (
     fuse_fragments,
     matrix_of_a,
     matrix_of_b,
+    product_of,
     products_of_bits,
 )
 from tilewright.emulator.semantics.matrix_descriptor import Major, operand_chunks
@@ -62,7 +64,7 @@ def mma_sync(form: MmaForm, a: Words, b: Words, c: Array, arithmetic: Arithmetic
     if adder := adder_of(arithmetic, "mma", element.family):
         factors = factors_of(matrix_a, matrix_b, form.a_type, form.b_type)
         return add_fragments(adder, factors, form.d_type, c, d, (*matrix_a.shape[:3], matrix_b.shape[3]))
-    product = np.matmul(matrix_a, matrix_b)
+    product = product_of(matrix_a, matrix_b)
     if form.exclusive:
         product = products_of_bits(product, matrix_a, matrix_b)
     return accumulate_fragments(product, form.d_type, c, d, saturate=form.saturate)
@@ -152,8 +154,7 @@ def wgmma(
         add_fragments(adder, factors, form.accumulator, c, d, (warps // 4, ctas, WGMMA_M, form.n))
         return
     product = np.empty((warps // 4, WGMMA_M, ctas, form.n), np.float32).swapaxes(1, 2)
-    np.matmul(matrix_a, matrix_b, out=product)
-    accumulate_fragments(product, form.accumulator, c, d, saturate=form.saturate)
+    accumulate_fragments(product_of(matrix_a, matrix_b, product), form.accumulator, c, d, saturate=form.saturate)
 
 
 def ldmatrix(shared: Bytes, addresses: Integers, count: int, transpose: bool) -> Words:

@@ -25,6 +25,7 @@ from tilewright.emulator.semantics.matrices.fragments import (
     add_integers,
     check_types,
     fused_product,
+    product_of,
     products_of_bits,
 )
 
@@ -169,7 +170,7 @@ def multiply(form: MmaForm, a: Array, b: Array, c: Array, arithmetic: Arithmetic
         factors = factors_of(matrix_a, matrix_b, kind, kind)
         total: Array = _lanes(of_d, hardware_sum(adder, factors, _matrix(of_c, c), accumulator))
     else:
-        product = np.matmul(matrix_a, matrix_b)
+        product = product_of(matrix_a, matrix_b)
         if form.exclusive:
             product = products_of_bits(product, matrix_a, matrix_b)
         lanes = _lanes(of_d, product)
