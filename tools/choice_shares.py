@@ -49,6 +49,7 @@ RECORDS = {
     "sweep_near_third_h100": "the same, once more",
     "sweep_near_thin_h100": "the same, of few rows",
     "sweep_near_large_h100": "the same, large, of whole multiples of 128",
+    "sweep_near_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -70,6 +71,7 @@ RECORDS = {
     "sweep_near_bytes_third_h100": "random products of fp8 and int8, some with promoted sums, near the choice",
     "sweep_near_bytes_large_third_h100": "the same, large, of whole multiples of 128",
     "sweep_near_bytes_thin_h100": "the same, of few rows",
+    "sweep_near_bytes_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",

@@ -61,8 +61,14 @@ def operands(random, m=M, n=N, k=K, batch=()):
     return codes(random, *batch, m, k), codes(random, *batch, n, k).swapaxes(-1, -2)
 
 
+def by_fours(scale):
+    """The same scales, those of rows as neighbors, and those of each k-block from a multiple of 16 bytes on."""
+    return np.asfortranarray(np.pad(scale, [(0, -len(scale) % 4), (0, 0)]))[: len(scale)]
+
+
 STRIDES = {
     "along m": lambda scale: np.asfortranarray(scale),
+    "by fours along m": by_fours,
     "every second": lambda scale: np.repeat(np.repeat(scale, 2, -1), 3, -2)[..., ::3, ::2],
     "backwards": lambda scale: np.ascontiguousarray(scale[..., ::-1, ::-1])[..., ::-1, ::-1],
     "odd": lambda scale: np.pad(scale, [(0, 0), (1, 2)])[:, 1:-2],
@@ -80,6 +86,21 @@ def test_scales_are_read_where_they_are(random, recipe, strides):
     assert plan.kernel.name == "wgmma"
     assert "copies" not in plan.reason
     np.testing.assert_array_equal(plan(a, b, **moved), product(a, b, **scales, recipe=recipe))
+    assert not backend.device.reports
+
+
+@pytest.mark.parametrize("n", [344, 340, 334])
+def test_scales_of_halves_of_b_are_read_by_fours_where_both_are_aligned(random, n):
+    a, b = operands(random, n=n)
+    scales = scales_of(random, COLUMN, n=n)
+    exact = product(a, b, **scales, recipe=COLUMN)
+    scales["scale_a"] = by_fours(scales["scale_a"])
+    backend = EmulatedBackend(checks=True)
+    plan = tw.plan(
+        a, b, recipe=COLUMN, **scales, gate="stacked", epilogue="x + y", out_dtype="fp32", kernel="wgmma",
+        backend=backend,
+    )  # fmt: skip
+    np.testing.assert_array_equal(plan(a, b, **scales), exact[:, : n // 2] + exact[:, n // 2 :])
     assert not backend.device.reports
 
 
@@ -275,11 +296,19 @@ def test_a_plan_wants_scales_of_the_same_form(random):
 READ_COLUMNS = "    columns.read(slot + Config::tile_m * 4);\n"
 RELEASE_SCALES = """\
     __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared_address(&ring.scales_empty[position.slot]));
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(ring.empty());
 """
 FAULTS = {
-    "scales of A of one k-block for all": ("scales", "from_a += Config::split_k * of_a.column_stride;", ""),
-    "scales of B of one k-block for all": ("scales", "from_b += Config::split_k * of_b.row_stride;", ""),
+    "scales of A of one k-block for all": (
+        "scales",
+        "of_a.row_stride, Config::split_k * of_a.column_stride, thread",
+        "of_a.row_stride, 0, thread",
+    ),
+    "scales of B of one k-block for all": (
+        "scales",
+        "of_b.column_stride, Config::split_k * of_b.row_stride, thread",
+        "of_b.column_stride, 0, thread",
+    ),
     "scales of the first block of columns for all": (
         "scales",
         "count == 1 || value / 4 / step * step < second ? scales[0]",
@@ -288,12 +317,12 @@ FAULTS = {
     "scales of A of the row above": ("promotion", "row + i * 64 + half * 8) * 4", "row + i * 64) * 4"),
     "scales that are read before they are there": (
         "promotion",
-        "    mbarrier_wait(shared_address(&ring.scales_full[position.slot]), position.parity);\n",
+        "    ring.wait_full();\n",
         "",
     ),
     "scales that are overwritten before they are read": (
         "scales",
-        "        mbarrier_wait(shared_address(&ring.scales_empty[position.slot]), position.parity ^ 1);\n",
+        "        place.wait_empty();\n",
         "",
     ),
     "a warp that does not wait for its lanes": ("promotion", "    __syncwarp();\n", ""),
@@ -378,4 +407,38 @@ def test_faults_of_the_main_loop_are_found(random, way, fault, monkeypatch):
             found = not right or bool(backend.device.reports)
         if found:
             break
+    assert found == (fault is not None)
+
+
+FAULTS_OF_FOURS = {
+    "fours that begin anywhere": ("stride == 1 && (reinterpret", "stride == 1 || (reinterpret", np.asfortranarray),
+    "fours past the last row": ("width == 1 ? 4 : bytes[i]", "width * 4", by_fours),
+    "a k-block of every fourth": ("from[i] += step;", "from[i] += step * (width == 4 ? 2 : 1);", by_fours),
+}
+"""What each replaces in mainloop/wgmma_scales.cuh, and how the scales lie that show it."""
+
+
+@pytest.mark.planted_fault
+@pytest.mark.parametrize("fault", [None, *FAULTS_OF_FOURS])
+def test_faults_of_scales_that_are_read_by_fours_are_found(random, fault, monkeypatch):
+    right, wrong, lay = FAULTS_OF_FOURS.get(fault, ("#pragma once", "#pragma once", by_fours))
+    header = "mainloop/wgmma_scales.cuh"
+    text = package_headers()[header]
+    assert text.count(right) == 1
+    monkeypatch.setitem(package_headers(), header, text.replace(right, wrong))
+    monkeypatch.setattr(planning, "in_memory", lambda *_: None)
+    monkeypatch.setattr(planning, "build", compile)
+    a, b = operands(random, 142, 200, 496)
+    scales = scales_of(random, TILE, 142, 200, 496)
+    exact = product(a, b, **scales, recipe=TILE)
+    scales["scale_a"] = lay(scales["scale_a"])
+    backend = EmulatedBackend(checks=True)
+    try:
+        out = tw.matmul(a, b, recipe=TILE, **scales, out_dtype="fp32", kernel="wgmma", backend=backend)
+    except CompilationError:
+        raise
+    except tw.TilewrightError:
+        found = True
+    else:
+        found = not np.array_equal(out, exact) or bool(backend.device.reports)
     assert found == (fault is not None)

@@ -86,7 +86,7 @@ CHOICES = (
     (
         "512x5120x25600 nt bf16",
         H200,
-        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "1000x1000x1000 nt bf16",
@@ -100,6 +100,7 @@ CHOICES = (
             epilogue="direct",
             overlap=False,
             wait_depth=1,
+            swap_ab=True,
         ),
     ),
     (
@@ -135,12 +136,13 @@ CHOICES = (
             overlap=False,
             wait_depth=1,
             tile_k=128,
+            swap_ab=True,
         ),
     ),
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
@@ -244,7 +246,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
+            f"wgmma: {WGMMA}; computes out.T = b.T @ a.T, with tile_m along n; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
             f"stride 516 (1032 bytes) and {MULTIPLE}; b {ALIGNED_TO_8}, and it has column stride 516 (1032 bytes) and "
             f"{MULTIPLE}; copying takes about 3 us",
         ),

@@ -186,13 +186,12 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
       if constexpr (place.size == 1) cta_arrive<0, Config::threads>();
     }
     if constexpr (Config::moves_registers) release_registers<Config::producer_registers>();
-    if (warp == consumer_warps && elected()) {
-      produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
-    }
-    if constexpr (HasBlockScales<Config>) {
-      const int thread = threadIdx.x - (consumer_warps + 1) * 32;
-      if (thread >= 0 && thread < ScaleProducer<Config>::threads) {
-        ScaleProducer<Config>(storage).produce(tiles, parameters, thread);
+    if (warp == consumer_warps) {
+      if (elected()) produce(storage, pipeline, place, tiles, map_a, map_b, parameters);
+    } else if constexpr (HasBlockScales<Config>) {
+      const int number = warp - consumer_warps - 1;
+      if (number < ScaleProducer<Config>::warps) {
+        ScaleProducer<Config>(storage).produce(tiles, parameters, number * 32 + threadIdx.x % 32);
       }
     }
     __syncwarp();

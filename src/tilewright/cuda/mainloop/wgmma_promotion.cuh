@@ -36,8 +36,7 @@ class Promotion<Config> {
   static constexpr int row_blocks = Config::row_blocks;
   static_assert(Config::tile_k == 128, "a k-block has one scale");
 
-  ScaleSlots<Config>& ring;
-  RingPosition<Config::scale_stages> position;
+  ScaleRing<Config> ring;
   int row;  // the lane's first in the tile
   float rows[row_blocks][2];
   ColumnScales<Config> columns;
@@ -51,13 +50,13 @@ class Promotion<Config> {
   __device__ __forceinline__ void begin(int column) { columns.begin(column); }
 
   // Leaves the k-blocks of a tile to another consumer.
-  __device__ __forceinline__ void skip(int k_blocks) { position.skip(k_blocks); }
+  __device__ __forceinline__ void skip(int k_blocks) { ring.skip(k_blocks); }
 
   // Waits for the scales of the next k-block, and reads them. Then the slot is free: few fit, and
   // one must be filled again before its turn comes.
   __device__ __forceinline__ void read() {
-    mbarrier_wait(shared_address(&ring.scales_full[position.slot]), position.parity);
-    const uint32_t slot = shared_address(ring.scales[position.slot]);
+    ring.wait_full();
+    const uint32_t slot = ring.slot();
 #pragma unroll
     for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll
@@ -67,8 +66,8 @@ class Promotion<Config> {
     }
     columns.read(slot + Config::tile_m * 4);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared_address(&ring.scales_empty[position.slot]));
-    position.advance();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(ring.empty());
+    ring.advance();
   }
 
   template <bool first>

@@ -1,8 +1,9 @@
 // Scales of blocks on their way from GMEM to consumers of a warp-specialized kernel: a ring beside
 // that of the tiles, filled by two warps (sm_90). docs/memory-rules.md has the rules by number.
 //
-// A slot has the scales of one k-block: those of the tile's rows, then those of its columns. Each
-// is copied by itself, from wherever its strides say, and nobody waits for one but its readers.
+// A slot has the scales of one k-block: those of the tile's rows, then those of its columns. They
+// are copied by fours where these are neighbors in GMEM and aligned, and by ones from wherever their
+// strides say. Few instructions do it, for a consumer's warp waits while another has its issue slot.
 #pragma once
 #include "epilogue/expression.cuh"
 #include "mainloop/pipeline.cuh"
@@ -15,6 +16,28 @@
 #include "types.cuh"
 
 namespace tilewright {
+
+// Scales of an operand of a tile, `stride` from each other and `step` from k-block to k-block.
+struct ScaleSource {
+  const float* first;
+  int64_t stride, step;
+
+  // Whether each fourth one is aligned for a copy of four.
+  __device__ __forceinline__ bool by_fours() const {
+    return stride == 1 && (reinterpret_cast<uint64_t>(first) | step * 4) % 16 == 0;
+  }
+};
+
+// Scales that are copied at once: `count` of them, from number `index` of the rows or columns on.
+template <int width>
+struct ScaleRun {
+  int index, count;
+
+  // Those from `first` on, or the last ones of `extent` if none is left.
+  __device__ __forceinline__ ScaleRun(int first, int extent)
+      : index(minimum(first, (extent - 1) / width * width)),
+        count(minimum(extent - index, width)) {}
+};
 
 // Scales of B that are for 128 columns each, of which the columns of a tile have two at most.
 template <class Config, int columns = Config::Expression::Blocks::columns>
@@ -31,12 +54,17 @@ class ColumnScales {
   static constexpr int count = stacked || columns % Config::tile_n != 0 ? 2 : 1;  // of a tile
   static constexpr int slots = 4;                                                 // that it takes
 
+  static __device__ __forceinline__ bool by_fours(const GemmParameters&, const ScaleSource&) {
+    return true;  // as if they were, for there are two at most
+  }
+
   // Which of a k-block's is number `i` of the tile that begins at `column` of the sums.
-  static __device__ __forceinline__ int index_of(const GemmParameters& parameters, int column,
-                                                 int i) {
-    const int last = (parameters.n - 1) / columns;
-    if constexpr (stacked) return minimum((column / 2 + i * (parameters.n / 2)) / columns, last);
-    return minimum(column / columns + i, last);
+  template <int>
+  static __device__ __forceinline__ ScaleRun<1> run_of(const GemmParameters& parameters, int column,
+                                                       int i) {
+    const int extent = (parameters.n - 1) / columns + 1;
+    if constexpr (stacked) return {(column / 2 + i * (parameters.n / 2)) / columns, extent};
+    return {column / columns + i, extent};
   }
 
   __device__ __forceinline__ void begin(int column) {
@@ -63,11 +91,19 @@ class ColumnScales<Config, 1> {
  public:
   static constexpr int count = Config::tile_n, slots = count;
 
-  static __device__ __forceinline__ int index_of(const GemmParameters& parameters, int column,
-                                                 int i) {
+  static __device__ __forceinline__ bool by_fours(const GemmParameters& parameters,
+                                                  const ScaleSource& source) {
+    return source.by_fours() && (halves == 1 || parameters.n / halves % 4 == 0);
+  }
+
+  template <int width>
+  static __device__ __forceinline__ ScaleRun<width> run_of(const GemmParameters& parameters,
+                                                           int column, int i) {
     constexpr int of_half = count / halves;
     const int half = parameters.n / halves;
-    return i / of_half * half + minimum(column / halves + i % of_half, half - 1);
+    ScaleRun<width> run(column / halves + i % of_half, half);
+    run.index += i / of_half * half;
+    return run;
   }
 
   __device__ __forceinline__ void begin(int column) {}
@@ -96,24 +132,107 @@ struct ScaleSlots<Config> {
   uint64_t scales_full[Config::scale_stages], scales_empty[Config::scale_stages];
 };
 
-// The two warps that fill the ring, and its barriers.
+// The place of a role in the ring. Its addresses are those of SMEM from the start, for otherwise
+// each k-block converts them anew.
 template <class Config>
-class ScaleProducer {
-  static constexpr int rows = Config::tile_m / 64;
-  static constexpr int count = ColumnScales<Config>::count, columns = (count - 1) / 64 + 1;
-  ScaleSlots<Config>& ring;
+class ScaleRing {
+  static constexpr int stages = Config::scale_stages, slot_bytes = ScaleSlots<Config>::of_slot * 4;
+  static_assert(slot_bytes % 8 == 0, "barriers follow the slots");
+  uint32_t first;  // slot
+  RingPosition<stages> position;
 
  public:
-  static constexpr int threads = 64;
+  explicit __device__ __forceinline__ ScaleRing(const ScaleSlots<Config>& slots)
+      : first(shared_address(slots.scales)) {
+    asm volatile("" : "+r"(first));
+  }
 
-  explicit __device__ __forceinline__ ScaleProducer(ScaleSlots<Config>& slots) : ring(slots) {}
+  __device__ __forceinline__ uint32_t slot() const { return first + position.slot * slot_bytes; }
+  __device__ __forceinline__ uint32_t full() const {
+    return first + stages * slot_bytes + position.slot * 8;
+  }
+  __device__ __forceinline__ uint32_t empty() const { return full() + stages * 8; }
+  __device__ __forceinline__ void wait_full() const { mbarrier_wait(full(), position.parity); }
+  __device__ __forceinline__ void wait_empty() const {
+    mbarrier_wait(empty(), position.parity ^ 1);
+  }
+  __device__ __forceinline__ void advance() { position.advance(); }
+  __device__ __forceinline__ void skip(int k_blocks) { position.skip(k_blocks); }
+};
+
+// The copies of `count` scales of each k-block that one of `threads` threads makes, `width` at once.
+template <int count, int width, int threads>
+class ScaleCopies {
+  static constexpr int copies = (count - 1) / (threads * width) + 1;
+  const float* from[copies];  // of the next k-block
+  int bytes[copies];
+  int64_t step;
+
+ public:
+  // run_of(i) says which scales of the source are number `i` of the tile and those after it.
+  template <class RunOf>
+  __device__ __forceinline__ ScaleCopies(const ScaleSource& source, int thread, RunOf run_of)
+      : step(source.step) {
+#pragma unroll
+    for (int i = 0; i < copies; ++i) {
+      const ScaleRun<width> run = run_of((thread + i * threads) * width);
+      from[i] = source.first + run.index * source.stride;
+      bytes[i] = run.count * 4;
+    }
+  }
+
+  // To SMEM address `slot`.
+  __device__ __forceinline__ void copy(uint32_t slot, int thread) {
+#pragma unroll
+    for (int i = 0; i < copies; ++i) {
+      const int number = (thread + i * threads) * width;
+      if ((i + 1) * threads * width <= count || number < count) {
+        cp_async<width * 4>(slot + number * 4, from[i], width == 1 ? 4 : bytes[i]);
+      }
+      from[i] += step;
+    }
+  }
+};
+
+// The warps that fill the ring, and its barriers.
+template <class Config>
+class ScaleProducer {
+  using Columns = ColumnScales<Config>;
+  ScaleSlots<Config>& slots;
+
+  // Fills the ring for one tile, `width` scales of rows at once, and of columns if each has one.
+  template <int width>
+  static __device__ __forceinline__ void fill(ScaleRing<Config>& ring, const ScaleSource& of_a,
+                                              const ScaleSource& of_b, const auto& tile,
+                                              const GemmParameters& parameters, int k_blocks,
+                                              int thread) {
+    ScaleCopies<Config::tile_m, width, threads> rows(of_a, thread, [&](int i) {
+      return ScaleRun<width>(tile.row + i, parameters.m);
+    });
+    ScaleCopies<Columns::count, Columns::count <= 2 ? 1 : width, threads> columns(
+        of_b, thread,
+        [&](int i) { return Columns::template run_of<width>(parameters, tile.column, i); });
+#pragma unroll 1
+    for (int k_block = 0; k_block < k_blocks; ++k_block) {
+      ring.wait_empty();
+      rows.copy(ring.slot(), thread);
+      columns.copy(ring.slot() + Config::tile_m * 4, thread);
+      cp_async_arrive(ring.full());
+      ring.advance();
+    }
+  }
+
+ public:
+  static constexpr int warps = 2, threads = warps * 32;
+
+  explicit __device__ __forceinline__ ScaleProducer(ScaleSlots<Config>& slots) : slots(slots) {}
 
   // Called by one thread, before the CTA meets (rule 5). Each warp of a reader tells when it has
   // read a slot.
   __device__ __forceinline__ void init(int readers) const {
     for (int slot = 0; slot < Config::scale_stages; ++slot) {
-      mbarrier_init(shared_address(&ring.scales_full[slot]), threads);
-      mbarrier_init(shared_address(&ring.scales_empty[slot]), 4 * readers);
+      mbarrier_init(shared_address(&slots.scales_full[slot]), threads);
+      mbarrier_init(shared_address(&slots.scales_empty[slot]), 4 * readers);
     }
     fence_mbarrier_init();
   }
@@ -122,47 +241,22 @@ class ScaleProducer {
   __device__ __forceinline__ void produce(const TileLoop<Config>& tiles,
                                           const GemmParameters& parameters, int thread) const {
     const MatrixParameters* scales = matrices<typename Config::Expression>(parameters, 0);
-    const MatrixParameters &of_a = scales[0], &of_b = scales[1];
-    const uint32_t slots = shared_address(ring.scales) + thread * 4;
-    RingPosition<Config::scale_stages> position;
+    ScaleRing<Config> ring(slots);
     wait_for_earlier_grids();
     tiles.for_each_tile([&](uint32_t index) {
       const auto tile = tiles.locate(index);
-      const int64_t first = tiles.k_of(0) / 128;
-      int row = tile.row + thread;
-      const float* from_a = static_cast<const float*>(of_a.pointer) +
-                            batch_offset(parameters, of_a, tile.batch) + first * of_a.column_stride;
-      const float* from_b = static_cast<const float*>(of_b.pointer) +
-                            batch_offset(parameters, of_b, tile.batch) + first * of_b.row_stride;
-      int column[columns];
-#pragma unroll
-      for (int i = 0; i < columns; ++i) {
-        column[i] = ColumnScales<Config>::index_of(parameters, tile.column, thread + i * threads);
-      }
-#pragma unroll 1
-      for (int k_block = 0; k_block < tiles.k_blocks; ++k_block) {
-        mbarrier_wait(shared_address(&ring.scales_empty[position.slot]), position.parity ^ 1);
-        const uint32_t slot = slots + position.slot * (ScaleSlots<Config>::of_slot * 4);
-        // Few registers are left here: addresses are computed anew for each k-block.
-        asm volatile("" : "+r"(row));
-#pragma unroll
-        for (int& each : column) asm volatile("" : "+r"(each));
-#pragma unroll
-        for (int i = 0; i < rows; ++i) {
-          const int at = minimum(row + i * threads, parameters.m - 1);
-          cp_async<4>(slot + i * threads * 4, from_a + at * of_a.row_stride, 4);
-        }
-#pragma unroll
-        for (int i = 0; i < columns; ++i) {
-          if ((i + 1) * threads <= count || thread + i * threads < count) {
-            cp_async<4>(slot + (Config::tile_m + i * threads) * 4,
-                        from_b + column[i] * of_b.column_stride, 4);
-          }
-        }
-        from_a += Config::split_k * of_a.column_stride;
-        from_b += Config::split_k * of_b.row_stride;
-        cp_async_arrive(shared_address(&ring.scales_full[position.slot]));
-        position.advance();
+      auto source_of = [&](const MatrixParameters& matrix, int64_t stride, int64_t along_k) {
+        return ScaleSource{static_cast<const float*>(matrix.pointer) +
+                               batch_offset(parameters, matrix, tile.batch) +
+                               tiles.k_of(0) / 128 * along_k,
+                           stride, Config::split_k * along_k};
+      };
+      const auto of_a = source_of(scales[0], scales[0].row_stride, scales[0].column_stride);
+      const auto of_b = source_of(scales[1], scales[1].column_stride, scales[1].row_stride);
+      if (of_a.by_fours() && Columns::by_fours(parameters, of_b)) {
+        fill<4>(ring, of_a, of_b, tile, parameters, tiles.k_blocks, thread);
+      } else {
+        fill<1>(ring, of_a, of_b, tile, parameters, tiles.k_blocks, thread);
       }
     });
   }
