@@ -293,21 +293,18 @@ def test_a_plan_wants_scales_of_the_same_form(random):
         plan(a, b, scale_a=scales["scale_a"], scale_b=scales_of(random, TILE)["scale_b"])
 
 
-READ_COLUMNS = "    columns.read(slot + Config::tile_m * 4);\n"
-RELEASE_SCALES = """\
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(ring.empty());
-"""
+READ_COLUMNS = "    columns.read(ring.slot() + Config::tile_m * 4);\n"
+RELEASE_SCALES = "    release();\n"
 FAULTS = {
     "scales of A of one k-block for all": (
         "scales",
-        "of_a.row_stride, Config::split_k * of_a.column_stride, thread",
-        "of_a.row_stride, 0, thread",
+        "scales[0].row_stride, scales[0].column_stride)",
+        "scales[0].row_stride, 0)",
     ),
     "scales of B of one k-block for all": (
         "scales",
-        "of_b.column_stride, Config::split_k * of_b.row_stride, thread",
-        "of_b.column_stride, 0, thread",
+        "scales[1].column_stride, scales[1].row_stride)",
+        "scales[1].column_stride, 0)",
     ),
     "scales of the first block of columns for all": (
         "scales",
@@ -317,12 +314,12 @@ FAULTS = {
     "scales of A of the row above": ("promotion", "row + i * 64 + half * 8) * 4", "row + i * 64) * 4"),
     "scales that are read before they are there": (
         "promotion",
-        "    ring.wait_full();\n",
-        "",
+        "    ring.wait_full();\n    read_rows(rows);\n",
+        "    read_rows(rows);\n",
     ),
     "scales that are overwritten before they are read": (
         "scales",
-        "        place.wait_empty();\n",
+        "      ring.wait_empty();\n",
         "",
     ),
     "a warp that does not wait for its lanes": ("promotion", "    __syncwarp();\n", ""),
@@ -373,17 +370,35 @@ FAULTS_BEHIND = {
 """The same with the next products under way."""
 
 
+FAULTS_AHEAD = {
+    "columns that are overwritten before their last use": ("consumer", "v % 4 == 3", "v % 4 == 2"),
+    "rows that are overwritten before their last use": ("promotion", "read_rows(rows_ahead);", "read_rows(rows);"),
+    "scales that are read ahead before they are there": (
+        "promotion",
+        "      ring.wait_full();\n      read_rows(rows_ahead);\n",
+        "      read_rows(rows_ahead);\n",
+    ),
+    "scales that are released before they are read ahead": (
+        "promotion",
+        "      read_rows(rows_ahead);\n    }",
+        "      read_rows(rows_ahead);\n      mbarrier_arrive(ring.empty());\n    }",
+    ),
+}
+"""The same with the next k-block's scales read ahead."""
+
+
 @pytest.mark.planted_fault
 @pytest.mark.parametrize(
-    ("way", "fault"),
+    ("way", "recipe", "fault"),
     [
-        *((DIRECT, fault) for fault in (None, *FAULTS)),
-        *((BEHIND, fault) for fault in (None, *FAULTS_BEHIND)),
+        *((DIRECT, TILE, fault) for fault in (None, *FAULTS)),
+        *((BEHIND, TILE, fault) for fault in (None, *FAULTS_BEHIND)),
+        *((DIRECT, COLUMN, fault) for fault in (None, *FAULTS_AHEAD)),
     ],
 )
-def test_faults_of_the_main_loop_are_found(random, way, fault, monkeypatch):
+def test_faults_of_the_main_loop_are_found(random, way, recipe, fault, monkeypatch):
     if fault is not None:
-        name, right, wrong = (FAULTS | FAULTS_BEHIND)[fault]
+        name, right, wrong = (FAULTS | FAULTS_BEHIND | FAULTS_AHEAD)[fault]
         header = "kernels/wgmma.cuh" if name == "kernel" else f"mainloop/wgmma_{name}.cuh"
         text = package_headers()[header]
         assert text.count(right) == 1
@@ -391,19 +406,19 @@ def test_faults_of_the_main_loop_are_found(random, way, fault, monkeypatch):
     monkeypatch.setattr(planning, "in_memory", lambda *_: None)
     monkeypatch.setattr(planning, "build", compile)
     a, b = operands(random, 140, 200, 500)
-    scales = scales_of(random, TILE, 140, 200, 500)
+    scales = scales_of(random, recipe, 140, 200, 500)
     config = WgmmaConfig(128, 96, 2, **way)
     found = False
     for asynchrony in ("eager", "lazy"):
         backend = EmulatedBackend(FEW_SMS, checks=True, asynchrony=asynchrony)
         try:
-            out = tw.matmul(a, b, recipe=TILE, **scales, out_dtype="fp32", config=config, backend=backend)
+            out = tw.matmul(a, b, recipe=recipe, **scales, out_dtype="fp32", config=config, backend=backend)
         except CompilationError:
             raise
         except tw.TilewrightError:
             found = True
         else:
-            right = np.array_equal(out, product(a, b, **scales, recipe=TILE))
+            right = np.array_equal(out, product(a, b, **scales, recipe=recipe))
             found = not right or bool(backend.device.reports)
         if found:
             break

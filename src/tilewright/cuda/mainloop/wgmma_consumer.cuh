@@ -71,11 +71,12 @@ class Consumer {
       multiply(products, i, false);
       if (i == 0) {
         during_first();
-        promotion.read();
+        if constexpr (first || !Promotion<Config>::reads_ahead) promotion.read();
       }
       if (leaves) {
         position.advance();
         look_ahead();
+        promotion.begin_reading_ahead();
       }
       wgmma_wait<0>();
       wgmma_results(products);
@@ -83,7 +84,9 @@ class Consumer {
 #pragma unroll
       for (int v = 0; v < values; ++v) {
         sums[i][v] = promotion.template add<first>(sums[i][v], products[v], i, v);
+        if (leaves && v % 4 == 3) promotion.read_ahead(v / 4);
       }
+      if (leaves) promotion.end_reading_ahead();
       wgmma_results(sums[i]);  // the products are read before the next fence, not behind it
     }
   }
@@ -161,10 +164,13 @@ class Consumer {
       Sum products[values];
       look_ahead();
       promote<true>(accumulators, products, k_blocks == 1, during_first);
+      // One that reads ahead does so without a test of each address, since the last is apart.
+      constexpr bool last_is_apart = Promotion<Config>::reads_ahead;
 #pragma unroll 1
-      for (int k_block = 1; k_block < k_blocks; ++k_block) {
-        promote<false>(accumulators, products, k_block + 1 == k_blocks, [] {});
+      for (int k_block = last_is_apart ? 2 : 1; k_block < k_blocks; ++k_block) {
+        promote<false>(accumulators, products, !last_is_apart && k_block + 1 == k_blocks, [] {});
       }
+      if (last_is_apart && k_blocks > 1) promote<false>(accumulators, products, true, [] {});
       return;
     }
     pipeline.wait_full(position);

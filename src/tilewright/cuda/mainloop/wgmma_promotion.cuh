@@ -18,10 +18,15 @@ namespace tilewright {
 // Products are added as they are.
 template <class Config>
 struct Promotion {
+  static constexpr bool reads_ahead = false;
+
   __device__ __forceinline__ Promotion(Storage<Config>&, int part) {}
 
   static __device__ __forceinline__ void skip(int k_blocks) {}
   static __device__ __forceinline__ void read() {}
+  static __device__ __forceinline__ void begin_reading_ahead() {}
+  static __device__ __forceinline__ void read_ahead(int block) {}
+  static __device__ __forceinline__ void end_reading_ahead() {}
 
   // A sum and value `value` of row block `row_block` of the products, the first ones or others.
   template <bool first>
@@ -38,10 +43,29 @@ class Promotion<Config> {
 
   ScaleRing<Config> ring;
   int row;  // the lane's first in the tile
-  float rows[row_blocks][2];
+  float rows[row_blocks][2], rows_ahead[row_blocks][2];
   ColumnScales<Config> columns;
 
+  __device__ __forceinline__ void read_rows(float (&scales)[row_blocks][2]) const {
+#pragma unroll
+    for (int i = 0; i < row_blocks; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        load_shared(scales[i][half], ring.slot() + (row + i * 64 + half * 8) * 4);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void release() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(ring.empty());
+    ring.advance();
+  }
+
  public:
+  // Where each column has a scale, reading them takes longer than the first wgmmas.
+  static constexpr bool reads_ahead = ColumnScales<Config>::count > 2 && Config::wait_depth == 0;
+
   __device__ __forceinline__ Promotion(Storage<Config>& storage, int part)
       : ring(storage),
         row(part * row_blocks * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4) {}
@@ -56,18 +80,33 @@ class Promotion<Config> {
   // one must be filled again before its turn comes.
   __device__ __forceinline__ void read() {
     ring.wait_full();
-    const uint32_t slot = ring.slot();
+    read_rows(rows);
+    columns.read(ring.slot() + Config::tile_m * 4);
+    release();
+  }
+
+  // Does the same before the next k-block's turn, while products of this one are added: a block of
+  // 8 columns behind the last use of its registers.
+  __device__ __forceinline__ void begin_reading_ahead() {
+    if constexpr (reads_ahead) {
+      ring.wait_full();
+      read_rows(rows_ahead);
+    }
+  }
+
+  __device__ __forceinline__ void read_ahead(int block) {
+    if constexpr (reads_ahead) columns.read_block(ring.slot() + Config::tile_m * 4, block);
+  }
+
+  __device__ __forceinline__ void end_reading_ahead() {
+    if constexpr (reads_ahead) {
+      release();
 #pragma unroll
-    for (int i = 0; i < row_blocks; ++i) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        load_shared(rows[i][half], slot + (row + i * 64 + half * 8) * 4);
+      for (int i = 0; i < row_blocks; ++i) {
+        rows[i][0] = rows_ahead[i][0];
+        rows[i][1] = rows_ahead[i][1];
       }
     }
-    columns.read(slot + Config::tile_m * 4);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(ring.empty());
-    ring.advance();
   }
 
   template <bool first>

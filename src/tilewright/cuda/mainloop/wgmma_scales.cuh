@@ -108,11 +108,13 @@ class ColumnScales<Config, 1> {
 
   __device__ __forceinline__ void begin(int column) {}
 
+  __device__ __forceinline__ void read_block(uint32_t slot, int block) {
+    load_shared(scales[block], slot + (block * 8 + threadIdx.x % 4 * 2) * 4);
+  }
+
   __device__ __forceinline__ void read(uint32_t slot) {
 #pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      load_shared(scales[block], slot + (block * 8 + threadIdx.x % 4 * 2) * 4);
-    }
+    for (int block = 0; block < blocks; ++block) read_block(slot, block);
   }
 
   __device__ __forceinline__ float of(int value) const {
