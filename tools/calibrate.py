@@ -38,7 +38,7 @@ from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # 
 from tilewright.model.prediction import TIMES  # noqa: E402
 from tilewright.operand import contiguous_strides  # noqa: E402
 from tilewright.planner.copies import copied  # noqa: E402
-from tilewright.problem import Problem  # noqa: E402
+from tilewright.problem import Problem, cuts_k  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -92,6 +92,10 @@ class Measured(NamedTuple):
     us: Array
     again: Array
     cublas: float
+
+    def is_as_today(self, record: str) -> bool:
+        """Whether it was measured as the kernel is today: with scales of blocks, only in records of this name."""
+        return record.startswith("sweep_blocks_near") or not cuts_k(self.solved.recipe)
 
     def share(self, costs: Costs) -> float:
         """The rate of the Config that the model picks over the best one's, more than 1 if other launches say so."""

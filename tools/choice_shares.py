@@ -34,7 +34,6 @@ RECORDS = {
     "proof_without_quack": "suite proof, untuned and tuned Configs",
     "calibration_h200": "layers and squares",
     "by_turns_h200": "large products, by turns and together, each at its own clocks",
-    "promoted_h200": "fp8, with promoted sums and scales of blocks",
     "sweep_h200": "random products and batches",
     "sweep_layouts_h200": "random products and batches, all layouts",
     "sweep_later_h200": "random products and batches, to which no constant was fitted",
@@ -58,8 +57,6 @@ RECORDS = {
     "sweep_fp8_third_h100": "the same, later",
     "sweep_fp8_fourth_h100": "random products of fp8, later",
     "sweep_fp8_thin_h100": "the same, of few rows",
-    "sweep_blocks_large_h100": "fp8 with scales of blocks, large, of whole multiples of 128",
-    "sweep_blocks_thin_h100": "random products of fp8 with scales of blocks, of few rows",
     "sweep_promoted_h100": "random products of fp8 whose sums are promoted",
     "sweep_promoted_second_h100": "the same, with scales of blocks too",
     "sweep_promoted_large_h100": "the same, large, of whole multiples of 128",
@@ -72,6 +69,9 @@ RECORDS = {
     "sweep_near_bytes_large_third_h100": "the same, large, of whole multiples of 128",
     "sweep_near_bytes_thin_h100": "the same, of few rows",
     "sweep_near_bytes_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
+    "sweep_blocks_near_large_h100": "fp8 with promoted sums, two thirds with scales of blocks; multiples of 128",
+    "sweep_blocks_near_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
+    "sweep_blocks_near_any_h100": "the same, random products",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",
@@ -128,7 +128,8 @@ def table() -> list[str]:
 
 def _of_wgmma(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
-        yield Picked(each.shape, each.us.size, each.share(COSTS))
+        if each.is_as_today(name):
+            yield Picked(each.shape, each.us.size, each.share(COSTS))
 
 
 def _few_rows(name: str) -> Iterator[Picked]:

@@ -37,11 +37,12 @@ from tilewright.model.ranking.trees import UNIT, Trees  # noqa: E402
 RECORDS = {
     1: (
         "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100", "sweep_fp8_h100", "sweep_fp8_large_h100",
-        "sweep_fp8_third_h100", "sweep_fp8_fourth_h100", "sweep_fp8_thin_h100", "sweep_blocks_large_h100",
-        "sweep_blocks_thin_h100", "sweep_near_bytes_h100", "sweep_near_bytes_large_h100", "sweep_promoted_h100",
+        "sweep_fp8_third_h100", "sweep_fp8_fourth_h100", "sweep_fp8_thin_h100",
+        "sweep_near_bytes_h100", "sweep_near_bytes_large_h100", "sweep_promoted_h100",
         "sweep_promoted_large_h100", "sweep_promoted_thin_h100", "sweep_near_bytes_second_h100",
         "sweep_near_bytes_large_second_h100", "sweep_near_bytes_thin_h100", "sweep_near_bytes_third_h100",
         "sweep_near_bytes_large_third_h100", "sweep_promoted_second_h100", "sweep_near_bytes_layers_h100",
+        "sweep_blocks_near_large_h100", "sweep_blocks_near_layers_h100", "sweep_blocks_near_any_h100",
     ),
     2: (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
@@ -52,7 +53,7 @@ RECORDS = {
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 120, 2: 200}, 7, {1: 0.25, 2: 0.2}
+COUNT, DEPTH, RATE = {1: 150, 2: 200}, 7, {1: 0.2, 2: 0.2}
 """Trees, their questions, and what of its correction each makes: fewer for 1 byte, since wheels have little room."""
 THRESHOLDS = 64
 """Of a feature, among which trees choose: with more of them, choices were no better."""
@@ -148,7 +149,7 @@ def products_of(name: str, nbytes: int = 2) -> Iterator[Product]:
     for measured in load(ROOT / "results" / f"{name}.json"):
         dtype = measured.solved.a.dtype
         known = dtype.nbytes == nbytes and correction.is_known(dtype, measured.hardware)
-        if known and len(measured.us) >= LEAST:
+        if known and measured.is_as_today(name) and len(measured.us) >= LEAST:
             product = Product.of(measured)
             if product is not None:
                 yield product

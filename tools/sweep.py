@@ -10,7 +10,8 @@ examples:
   python tools/sweep.py sweep.json --seconds 120            as many products as fit into two minutes
   python tools/sweep.py sweep.json --seed 2 --most-rows 512   others, of few rows
   python tools/sweep.py sweep.json --layouts nn tn            others, whose operands are stored otherwise
-  python tools/sweep.py sweep.json --large                    others that take long, as in layers of models
+  python tools/sweep.py sweep.json --draw large               others that take long
+  python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
 
@@ -49,8 +50,8 @@ FIELDS = (
 )  # fmt: skip
 OF_SHAPE = ("m", "n", "k", "batch", "layout", "elements")
 LAYOUTS = ("nt", "nn", "tn", "tt")
-BEST, RANDOM, RANKED = 12, 20, 240
-"""Configs of a product: the best by the model, and random ones of those that it ranks next."""
+RANKED = 240
+"""Configs of a product that the model ranks, from whose best and others those that are measured are drawn."""
 ROUNDS = 5
 """Turns of a median."""
 MOST_FLOPS = 4e11
@@ -62,7 +63,9 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--seconds", type=float, default=120, help="after which no product is begun (default: 120)")
     parser.add_argument("--most-rows", type=int, default=8192, metavar="M", help="the largest m (default: 8192)")
-    parser.add_argument("--large", action="store_true", help="whole multiples of 128, from 1024 on")
+    parser.add_argument("--draw", choices=DRAWS, default="any", help="random extents of a kind (default: any)")
+    parser.add_argument("--best", type=int, default=12, help="Configs of a product, by the model (default: 12)")
+    parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
@@ -72,11 +75,10 @@ def main() -> None:
     with CompilerPool(compilations()) as pool:
         while (elapsed := time.monotonic() - begun) < options.seconds:
             layout, elements = random.choice(options.layouts), random.choice(options.elements)
-            draw = _large if options.large else _shape
-            shape = draw(random, options.most_rows, layout, elements)
+            shape = DRAWS[options.draw](random, options.most_rows, layout, elements)
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:
-                launches += _measured(shape, gpu, pool, random)
+                launches += _measured(shape, gpu, pool, random, options.best, options.random)
             except KeyboardInterrupt:
                 break
             options.record.write_text(text_of(_record(gpu, options.seed), launches))
@@ -107,11 +109,25 @@ def _large(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
             return Shape(min(m, most_rows), n, k, 1, layout, elements)
 
 
-def _measured(shape: Shape, gpu: GpuBackend, pool: CompilerPool, random: Random) -> Iterator[list[Any]]:
+def _layers(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product of 16 to 1,300 rows and weights as layers of models have them."""
+    while True:
+        m = round_up(int(2 ** random.uniform(4, 10.3)), random.choice((1, 16, 64, 128)))
+        n, k = (round_up(int(2 ** random.uniform(10, 14.5)), 128) for _ in range(2))
+        if m * n * k < MOST_FLOPS / 3:
+            return Shape(min(m, most_rows), n, k, 1, layout, elements)
+
+
+DRAWS = {"any": _shape, "large": _large, "layers": _layers}
+
+
+def _measured(
+    shape: Shape, gpu: GpuBackend, pool: CompilerPool, random: Random, best: int, others: int
+) -> Iterator[list[Any]]:
     """A row of the record for each Config that is right."""
     kernel, problem = KERNELS["wgmma"], posed(shape)
     ranked = list(kernel.candidates(problem, gpu.hardware, RANKED))
-    chosen = ranked[:BEST] + random.sample(ranked[BEST:], min(RANDOM, len(ranked) - BEST))
+    chosen = ranked[:best] + random.sample(ranked[best:], min(others, max(len(ranked) - best, 0)))
     units: dict[TranslationUnit, Candidate] = {}
     for config in chosen:
         candidate = Candidate(kernel, config, kernel.assemble(config, problem, gpu.hardware))

@@ -136,7 +136,6 @@ CHOICES = (
             overlap=False,
             wait_depth=1,
             tile_k=128,
-            swap_ab=True,
         ),
     ),
     (
@@ -246,7 +245,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "512x512x512 nt bf16 by 8",
             H200,
-            f"wgmma: {WGMMA}; computes out.T = b.T @ a.T, with tile_m along n; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
+            f"wgmma: {WGMMA}; each call copies a and b first, since a {ALIGNED_TO_8}, and it has row "
             f"stride 516 (1032 bytes) and {MULTIPLE}; b {ALIGNED_TO_8}, and it has column stride 516 (1032 bytes) and "
             f"{MULTIPLE}; copying takes about 3 us",
         ),

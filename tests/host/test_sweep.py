@@ -58,11 +58,9 @@ def record(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "CompilerPool", Pool)
     monkeypatch.setattr(sweep, "GpuStand", Stand)
     monkeypatch.setattr(sweep, "backend", lambda device: SimpleNamespace(hardware=H200))
-    monkeypatch.setattr(sweep, "BEST", 1)
-    monkeypatch.setattr(sweep, "RANDOM", 2)
     monkeypatch.setattr(sweep, "time", SimpleNamespace(monotonic=iter([0.0, 0.0, 10.0]).__next__))
     path = tmp_path / "sweep.json"
-    monkeypatch.setattr(sys, "argv", ["sweep.py", str(path), "--seconds", "5"])
+    monkeypatch.setattr(sys, "argv", ["sweep.py", str(path), "--seconds", "5", "--best", "1", "--random", "2"])
     sweep.main()
     return path
 

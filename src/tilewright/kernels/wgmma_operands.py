@@ -153,7 +153,7 @@ def promotes(problem: Problem) -> bool:
     return problem.a.dtype in FP8 and not problem.fast_accumulation
 
 
-_PROMOTION = {0: Promotion(1.0, False), 128: Promotion(1.25, True), 1: Promotion(2.5, True)}
+_PROMOTION = {0: Promotion(1.0, False), 128: Promotion(1.25, False), 1: Promotion(2.5, True)}
 """How products leave the tensor cores, by the columns of b that a scale of a block is for; loads are instructions."""
 
 

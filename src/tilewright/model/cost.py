@@ -11,8 +11,7 @@ both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multip
 The constants of `wgmma` were fitted to results/calibration_h200.json, which has 5,060 launches of 156 products on an
 H200, in graphs, inputs past L2 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick
 has 0.966 of the best rate, while times are 12% off (median); `ranking` corrects the order. `epilogue` is also from
-results/sweep_h200.json, `streamed` from gemv_h200.json, `scales` from sweep_blocks_*_h100.json, and that consumers by
-turns have no constant of their own from by_turns_h200.json.
+results/sweep_h200.json, `streamed` from gemv_h200.json, and that consumers by turns have no constant of their own from by_turns_h200.json.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -49,7 +48,7 @@ class Costs(NamedTuple):
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
-    while another one multiplies. scales: clocks until it has the scales of blocks, with which all are in step.
+    while another one multiplies.
     """
 
     clock: float = 1850.0
@@ -75,7 +74,6 @@ class Costs(NamedTuple):
     cluster_launch: float = 0.05
     scattered: float = 2.0
     promotion: float = 100.0
-    scales: float = 300.0
 
 
 COSTS = Costs()
@@ -85,11 +83,12 @@ COSTS = Costs()
 class Promotion(NamedTuple):
     """How the products of a step leave the tensor cores.
 
-    instructions: of CUDA cores by which an element joins its sum. scaled: whether scales change after each step.
+    instructions: of CUDA cores by which an element joins its sum. in_step: whether warpgroups add at the same time, so
+    that tensor cores wait for all of them.
     """
 
     instructions: float
-    scaled: bool
+    in_step: bool
 
 
 class Tiles(NamedTuple):
@@ -158,8 +157,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     if tiles.promotion and costs.promotion:
         added = tile_m * tile_n * tiles.promotion.instructions / gpu.macs("cuda_cores", fp32)
-        in_step, waited = tiles.promotion.scaled, tile_m / 64 * costs.promotion / tiles.sharers
-        step += _fourth((multiply + added) / (1 if in_step else tiles.sharers) + waited + in_step * costs.scales)
+        at_once = 1 if tiles.promotion.in_step else tiles.sharers
+        step += _fourth((multiply + added) / at_once + tile_m / 64 * costs.promotion / tiles.sharers)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange

@@ -77,14 +77,13 @@ TIMES = Costs(
     cluster_launch=0.279,
     scattered=2.71,
     promotion=50.0,
-    scales=100.0,
 )
 """The Costs of times of `wgmma`, fitted to those Configs that took at most a quarter longer than a product's best one,
 in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
 
 Fitted to every second product, they were within 10% for 67% of the others (median 7%) and within a quarter or 0.5 us
 for 99%; `epilogue` was then fitted again by itself, since it counts what a CTA stores. `multiply` was not fitted, nor
-was the speed of streaming. `promotion` and `scales` are from sweep_blocks_*_h100.json. No suite was fitted to:
+was the speed of streaming. `promotion` is from sweep_blocks_near_*_h100.json. No suite was fitted to:
 results/explain_accuracy.json has what they make of suites. `clock` is an H200's. `python tools/calibrate.py` with
 `--fit-times` looks for better ones.
 """

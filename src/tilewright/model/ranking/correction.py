@@ -77,7 +77,7 @@ class Correction:
 
     def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware):
         self.nbytes, self.line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
-        self.promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.scaled
+        self.promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.in_step
         self.share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
         self.of_tilings = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self.line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # which takes longer to import than this module
     Numbers = NDArray[np.uint8]
     """Of leaves, or what values add to them: a row for each way, of each tree."""
 
-UNIT = 1e-3
+UNIT = 2e-3
 """Of leaves, which are whole numbers: natural logarithms of a share."""
 
 _MOST = 2.0**60
