@@ -37,7 +37,7 @@ from tilewright.measure.elements import Elements  # noqa: E402
 from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402
 from tilewright.operand import contiguous_strides  # noqa: E402
-from tilewright.planner.copies import copied  # noqa: E402
+from tilewright.planner.copies import Copied, copied  # noqa: E402
 from tilewright.problem import Problem, cuts_k  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
@@ -199,7 +199,7 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
 def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float = nan) -> Measured:
     """The launches of one product, as the model sees them."""
     taken = copied(posed(shape), KERNELS["wgmma"], hardware)
-    assert taken is not None
+    assert isinstance(taken, Copied)
     problem = taken.problem
     configs, us, again = zip(*launches, strict=True)
     tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem), promotion(problem))

@@ -27,7 +27,7 @@ from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
 from tilewright.model.cost import COSTS  # noqa: E402
 from tilewright.model.ranking.correction import TREES  # noqa: E402
 from tilewright.model.ranking.ranking import Ranking  # noqa: E402
-from tilewright.planner.copies import copied  # noqa: E402
+from tilewright.planner.copies import Copied, copied  # noqa: E402
 
 RESULTS = ROOT / "results"
 RECORDS = {
@@ -161,7 +161,7 @@ def _ranked(measured: Measured) -> Iterator[float]:
     """The times of Configs of `wgmma` in us by which the planner ranks them, with copies of operands."""
     solved, gpu = measured.solved, measured.hardware
     taken = copied(posed(measured.shape), KERNELS["wgmma"], gpu)
-    assert taken is not None
+    assert isinstance(taken, Copied)
     ranking = Ranking(measured.tiles, "wgmma", solved.a.dtype, gpu)
     product = solved.m, solved.n, solved.k, solved.batch_count, row_bytes(solved)
     for index in range(measured.us.size):

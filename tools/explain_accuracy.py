@@ -26,7 +26,7 @@ from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.model.prediction import Power  # noqa: E402
-from tilewright.planner.copies import copied  # noqa: E402
+from tilewright.planner.copies import Copied, copied  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
 SUITES = (
@@ -162,8 +162,8 @@ def _predicted(name: str, config: Any, problem: Problem, gpu: Hardware, power: P
     """The prediction in us, with that of copies."""
     kernel = KERNELS[name]
     taken = copied(problem, kernel, gpu)
-    found = None if taken is None else kernel.predict(config, taken.problem, gpu, power)
-    if taken is None or found is None:
+    found = kernel.predict(config, taken.problem, gpu, power) if isinstance(taken, Copied) else None
+    if not isinstance(taken, Copied) or found is None:
         raise ArgumentValueError(f"{name} does not take {problem}: the record is of another version of the kernels")
     return (found.seconds + taken.seconds(gpu)) * 1e6
 

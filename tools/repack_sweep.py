@@ -93,7 +93,7 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool) -> Iterator
     """The last five columns of a row for each launch; of copies, the quickest comes first."""
     wgmma, hardware = KERNELS["wgmma"], gpu.hardware
     copies = copied(problem, wgmma, hardware)
-    if copies is None or copies.repacking is None:
+    if not isinstance(copies, Copied) or copies.repacking is None:
         print(f"  TMA reads {problem} where it is", file=sys.stderr)
         return
     yield from _of_copies(problem, copies, gpu, pool)

@@ -27,6 +27,10 @@ class UnavailableError(TilewrightError, RuntimeError):
     """The machine or its state forbids it: no GPU, a missing package, an emulation that takes too long."""
 
 
+class OutOfMemoryError(TilewrightError, MemoryError):
+    """The memory of an emulated GPU is full."""
+
+
 def warn(message: str, *values: object) -> None:
     """Log a warning under the name of the calling module, with `values` for the % fields of the message."""
     import logging  # late: few processes have a warning, and it takes 2 ms

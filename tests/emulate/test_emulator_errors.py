@@ -19,6 +19,7 @@ from tilewright.emulator import (
     UnsupportedInstruction,
 )
 from tilewright.emulator.machine import machine
+from tilewright.errors import OutOfMemoryError
 
 ACCESS = """
 __device__ __noinline__ int nothing() { return 0; }
@@ -383,7 +384,7 @@ def test_host_memory_interface():
     device.free(address)
     with pytest.raises(ValueError, match="out of bounds"):
         device.write(address, values)
-    with pytest.raises(MemoryError, match="memory_bytes"):
+    with pytest.raises(OutOfMemoryError, match="memory_bytes"):
         device.allocate(1 << 16)
     with pytest.raises(ValueError, match="power of two"):
         device.allocate(16, align=48)

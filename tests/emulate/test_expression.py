@@ -56,6 +56,14 @@ def test_a_function_is_within_a_narrow_bound(name, scale):
     assert np.all(bound <= 2e-5 * magnitude)
 
 
+@pytest.mark.parametrize("name", ["relu", "abs", "sqrt"])
+def test_zeros_have_the_sign_that_the_cuda_gives_them(name):
+    values = {"acc": np.array([-0.0, 0.0], np.float32)}
+    expression = parse(f"{name}(acc)", ())
+    expected, _ = evaluate(expression, {"acc": Bounded(values["acc"].astype(np.float64), np.zeros(2))})
+    np.testing.assert_array_equal(np.signbit(applied(expression, values)), np.signbit(expected))
+
+
 def test_minimum_and_maximum_keep_nan():
     values = {"acc": np.array([1.0, np.nan, 2.0, np.nan]), "bias": np.array([2.0, 1.0, np.nan, np.nan])}
     for name, first in (("min", 1.0), ("max", 2.0)):

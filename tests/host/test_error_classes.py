@@ -12,6 +12,7 @@ from tilewright.emulator import EmulatorError, LaunchError
 from tilewright.errors import (
     ArgumentTypeError,
     ArgumentValueError,
+    OutOfMemoryError,
     UnavailableError,
     UnsupportedError,
     message_of,
@@ -28,6 +29,7 @@ REPLACED = {"TypeError", "ValueError", "NotImplementedError", "RuntimeError", "E
         (ArgumentValueError, ValueError),
         (UnsupportedError, NotImplementedError),
         (UnavailableError, RuntimeError),
+        (OutOfMemoryError, MemoryError),
         (tilewright.ConfigError, ValueError),
         (tilewright.CompilationError, RuntimeError),
         (tilewright.CompilerMissing, RuntimeError),

@@ -4,8 +4,10 @@ import logging
 import re
 from unittest import mock
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from support.doubles import V100
 from tilewright import dtypes
 from tilewright.hardware import A100, H20, H100_PCIE, H200
@@ -386,8 +388,21 @@ def test_copies_take_no_more_memory_than_the_operands():
     chosen = choose(row, H200)
     assert chosen.kernel.name == "mma"
     assert "wgmma does not take it: a has row stride 0" in chosen.reason
-    with pytest.raises(ValueError, match=r"kernel='wgmma' does not take .* a has row stride 0"):
+    too_large = "; nor with copies: copies would take 137,438,953,472 bytes, more than 67,108,864 and than all operands"
+    assert too_large in chosen.reason
+    with pytest.raises(ValueError, match=f"kernel='wgmma' does not take .* a has row stride 0 .*{too_large}"):
         choose(row, H200, kernel="wgmma")
+
+
+def test_what_a_kernel_refuses_with_copies_too_is_said():
+    b = np.ones((64, 24), np.float16)
+    halves = "half of b has rows of 6 columns, and TMA reads the other half from a multiple of 8 on"
+    options = {"gate": "stacked", "backend": "emulator"}
+    packed = tw.plan(b.T, np.ascontiguousarray(b[:, :12]), **options).reason
+    assert re.search(f"wgmma does not take it: b has row stride 12 .*; nor with copies: {halves}", packed)
+    padded = tw.plan(b.T, b[:, :12], **options).reason
+    assert f"wgmma does not take it: {halves}" in padded
+    assert "nor with copies" not in padded
 
 
 def test_what_was_asked_for_copies_too_and_rungs_do_not():

@@ -10,7 +10,7 @@ from support.quantization_cases import quantization_cases
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.planner.copies import copied
+from tilewright.planner.copies import Copied, copied
 
 COPIED = "wgmma, operands copied"
 """What records call products with operands that `repack` copies."""
@@ -28,7 +28,7 @@ def copied_cases(count: int, seed: int | str):
     for case in random_cases("mma", 10 * count, seed):
         problem = case.problem()
         taken = None if problem.is_empty else copied(problem, EVERY_KERNEL["wgmma"], H200)
-        if taken is not None and taken.copies:
+        if isinstance(taken, Copied) and taken.copies:
             found += 1
             yield case
         if found == count:

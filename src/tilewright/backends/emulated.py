@@ -28,6 +28,7 @@ class EmulatedBackend:
     asynchrony, seed: when asynchronous copies and products complete: "eager" (at once), "lazy" (as late as allowed) or
     "random". A result that depends on it is a race.
     tensor_cores: "exact", or "hardware" to add as those of an H200 do (see `Device`).
+    memory_bytes: of the emulated GPU; pages cost nothing until they are used.
     count_memory: also count sectors and wavefronts, which costs time.
     checks: look for races and other broken rules; `device.reports` then lists them.
     progress: called with the finished share of a launch.
@@ -43,6 +44,7 @@ class EmulatedBackend:
         asynchrony: Literal["eager", "lazy", "random"] = "eager",
         seed: int = 0,
         tensor_cores: Arithmetic = "exact",
+        memory_bytes: int = 1 << 30,
         count_memory: bool = False,
         checks: bool = False,
         progress: Callable[[float], None] | None = None,
@@ -55,6 +57,7 @@ class EmulatedBackend:
             asynchrony=asynchrony,
             seed=seed,
             tensor_cores=tensor_cores,
+            memory_bytes=memory_bytes,
             count_memory=count_memory,
             checks=checks,
             progress=progress,

@@ -9,7 +9,7 @@ from tilewright.expression.tree import ZERO
 from tilewright.hardware import GPUS, standing_for
 from tilewright.kernels.kernel import Kernel
 from tilewright.measure.elements import Elements
-from tilewright.planner.copies import copied
+from tilewright.planner.copies import Copied, copied
 from tilewright.planner.scaling import SCALED
 from tilewright.problem import FAST, cuts_k
 
@@ -106,7 +106,7 @@ def _answers(
         for arch, layouts in taken.items():
             hardware = standing_for(arch)
             made = [copied(problem, kernel, hardware) for problem in problems]
-            if any(each is not None and not each.offsets for each in made):
+            if any(isinstance(each, Copied) and not each.offsets for each in made):
                 layouts.append(layout)
     for alike in dict.fromkeys(tuple(found) for found in taken.values() if found):
         yield alike, tuple(arch for arch, found in taken.items() if tuple(found) == alike)

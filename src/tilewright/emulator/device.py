@@ -127,7 +127,7 @@ class Device:
 
         Raises:
             ValueError: for a size below 1 or an alignment that is not a power of two.
-            MemoryError: if the device is full.
+            OutOfMemoryError: if the device is full.
         """
         nbytes, align = natural("nbytes", nbytes, 1), natural("align", align, 1)
         if align & (align - 1):

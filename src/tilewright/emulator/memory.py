@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.emulator.lanes import Array, Indices, Mask
-from tilewright.errors import ArgumentValueError
+from tilewright.errors import ArgumentValueError, OutOfMemoryError
 from tilewright.rounding import round_up
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -120,7 +120,7 @@ class GlobalMemory(FlatMemory):
     def allocate(self, size: int, align: int, internal: bool = False, skew: int = 0) -> int:
         """The address of fresh poisoned bytes, `skew` bytes past a multiple of `align`.
 
-        Raises MemoryError if the arena is full.
+        Raises OutOfMemoryError if the arena is full.
         """
         start = round_up(REDZONE, align) + skew
         for allocation in self.allocations:
@@ -128,9 +128,9 @@ class GlobalMemory(FlatMemory):
                 break
             start = round_up(allocation.end + REDZONE, align) + skew
         if start + size + REDZONE > self.bytes.size:
-            raise MemoryError(
+            raise OutOfMemoryError(
                 f"{size} bytes do not fit in the emulated global memory of {self.bytes.size} bytes: "
-                "give Device a larger memory_bytes"
+                "give the Device, or the EmulatedBackend, a larger memory_bytes"
             )
         insort(self.allocations, Allocation(start, size, internal))
         self.bytes[start : start + size] = POISON

@@ -39,7 +39,7 @@ def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) 
     if chosen is None:
         return ()
     others = {choice.kernel.name: (choice.kernel, choice.copied)}
-    others |= {kernel.name: (kernel, taken) for kernel, taken in asked(problem, hardware) if taken is not None}
+    others |= {kernel.name: (kernel, taken) for kernel, taken in asked(problem, hardware) if isinstance(taken, Copied)}
     ranked = [
         _ranked(kernel, config, taken, hardware)
         for kernel, taken in others.values()

@@ -246,7 +246,7 @@ MEANINGS: dict[str, Meaning] = {
     "tanh": _monotone(np.tanh, 2.0**-21),
     "erf": _monotone(_erf, 2.0**-21),
     "sigmoid": _monotone(_sigmoid, lambda magnitude: (magnitude + 4) * 2.0**-23),
-    "relu": lambda x: Bounded(np.maximum(x.value, 0.0), x.error),
+    "relu": lambda x: Bounded(np.where(x.value < 0, 0.0, x.value), x.error),  # -0 stays
     **{name: _smooth(function) for name, function in _GELUS.items()},
     "silu": _smooth(lambda x: x * _sigmoid(x)),
     "min": lambda x, y: Bounded(np.minimum(x.value, y.value), np.maximum(x.error, y.error)),

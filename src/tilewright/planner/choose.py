@@ -9,11 +9,12 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError, TilewrightE
 from tilewright.hardware import Hardware
 from tilewright.kernels.config_fields import brief, fields_of
 from tilewright.kernels.kernel import ConfigError, Kernel, Launch
+from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
 from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
-from tilewright.planner.copies import Copied, copied
+from tilewright.planner.copies import Copied, copied, with_copies
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
@@ -184,12 +185,12 @@ class Offers(NamedTuple):
         offers: list[Offer] = []
         refusals: list[str] = []
         follow = True
-        for kernel, copies in asked(problem, hardware):
-            if copies is not None:
-                offers.append(Offer(kernel, copies, tuple(refusals)))
+        for kernel, taken in asked(problem, hardware):
+            if isinstance(taken, Copied):
+                offers.append(Offer(kernel, taken, tuple(refusals)))
             if refusal := kernel.refuses(problem, hardware):
-                refusals.append(f"{kernel.name} does not take it: {refusal}")
-                follow = follow and (copies is not None or not refusal.operand)
+                refusals.append(f"{kernel.name} does not take it: {with_copies(refusal, taken)}")
+                follow = follow and (isinstance(taken, Copied) or not refusal.operand)
         if not offers:
             raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
         return cls(tuple(offers), follow)
@@ -235,13 +236,13 @@ class Offers(NamedTuple):
                     _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
 
 
-def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | None]]:
-    """The kernels that `choose` asks, in its order, and the problem as each takes it; None if it does not."""
+def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | Refusal]]:
+    """The kernels that `choose` asks, in its order, and the problem as each takes it, or why it does not."""
     for kernel in considered(problem):
         taken = copied(problem, kernel, hardware)
         yield kernel, taken
         # With batch_invariant, another kernel would add in another order.
-        if taken is not None and (problem.batch_invariant or not (taken.copies or kernel.contends)):
+        if isinstance(taken, Copied) and (problem.batch_invariant or not (taken.copies or kernel.contends)):
             return
 
 
@@ -281,8 +282,10 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
     """The kernel that was asked for; `named`: with kernel=, and not by the type of `config` alone."""
     kernel = kernel_named(name, "kernel", "'auto'")
     copies = copied(problem, kernel, hardware)
-    if copies is None or (copies.copies and name not in KERNELS):  # a rung is as it is
-        refusal = kernel.refuses(problem, hardware)
+    if isinstance(copies, Refusal) or (copies.copies and name not in KERNELS):  # a rung is as it is
+        first = kernel.refuses(problem, hardware)
+        assert first is not None
+        refusal = with_copies(first, copies)
         if named:
             raise ArgumentValueError(
                 f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"

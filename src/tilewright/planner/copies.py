@@ -11,6 +11,7 @@ from tilewright.expression.tree import SUMS_OF_B
 from tilewright.hardware import Hardware
 from tilewright.kernels.code_sums import CodeSumsConfig, CodeSumsKernel, summing_codes, with_sums
 from tilewright.kernels.kernel import Kernel, Launch
+from tilewright.kernels.refusal import Refusal
 from tilewright.kernels.repack import Part, RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
 from tilewright.problem import Matrix, Problem, operand_names
@@ -112,25 +113,33 @@ class Copied(NamedTuple):
         return f"{name} (transposed)" if turned else name
 
 
-def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | None:
-    """The problem with what the kernel refuses to do without: copies of operands, sums of b; None if it refuses more.
+def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Refusal:
+    """The problem with what the kernel refuses to do without: copies of operands, sums of b; or what it still refuses.
 
-    None also if the copies take much memory, and more than the operands, since those of a broadcast operand may be any
-    number of times as large as itself, and the problem may be given to another kernel.
+    Copies are refused too if they take much memory, and more than the operands, since those of a broadcast operand may
+    be any number of times as large as itself, and the problem may be given to another kernel.
     """
     asked, names = problem, []
     reasons = []
     while (refusal := kernel.refuses(problem, hardware)) is not None:
         name = refusal.operand
         if name not in ("a", "b", SUMS_OF_B) or name in names:
-            return None
+            return refusal
         names.append(name)
         if name == SUMS_OF_B:
             problem = with_sums(problem)
         else:
             reasons.append(refusal.reason)
             problem = problem.with_operands({name: _copy(problem, name)[0]})
-    return copying(asked, names, tuple(reasons))
+    return copying(asked, names, tuple(reasons)) or Refusal(
+        f"copies would take {sum(_copy(asked, name)[1] for name in names if name != SUMS_OF_B):,} bytes, more than "
+        f"{UNCOUNTED_BYTES:,} and than all operands"
+    )
+
+
+def with_copies(refusal: Refusal, taken: Copied | Refusal) -> str:
+    """Why a kernel refuses a problem as it stands, and, if that is another reason, why it does so with copies."""
+    return str(refusal) if isinstance(taken, Copied) or taken == refusal else f"{refusal}; nor with copies: {taken}"
 
 
 def copying(problem: Problem, names: Sequence[str], reasons: tuple[str, ...]) -> Copied | None:

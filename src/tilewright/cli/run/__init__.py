@@ -250,12 +250,12 @@ def _emulated(
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     """The model's prediction for `product` on the GPU that the emulator represents; the ladder's rungs have none."""
-    from tilewright.planner.copies import copied
+    from tilewright.planner.copies import Copied, copied
 
     problem, hardware = product.problem, planned.backend.hardware
     assert planned.kernel is not None
     copies = copied(problem, planned.kernel, hardware)
-    assert copies is not None
+    assert isinstance(copies, Copied)
     prediction = planned.kernel.predict(planned.config, copies.problem, hardware)
     if prediction is None:
         return

@@ -38,7 +38,7 @@ def ranked(first: Candidate, problem: Problem, hardware: Hardware, most: int) ->
     Those of a kernel come in the order of its model, with copies of the operands that it does not take as they are; the
     kernels take turns, so that a search that ends early has met all of them.
     """
-    takers = [(kernel, taken) for kernel, taken in asked(problem, hardware) if taken is not None]
+    takers = [(kernel, taken) for kernel, taken in asked(problem, hardware) if isinstance(taken, Copied)]
     seen = {first.config}
     yield first
     rankings = [
