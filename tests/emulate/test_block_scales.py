@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from support.cases import by_fours
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, standing_for
@@ -59,11 +60,6 @@ def product(a, b, scale_a, scale_b, recipe):
 def operands(random, m=M, n=N, k=K, batch=()):
     """a, and a b that is stored as the weight of a linear layer."""
     return codes(random, *batch, m, k), codes(random, *batch, n, k).swapaxes(-1, -2)
-
-
-def by_fours(scale):
-    """The same scales, those of rows as neighbors, and those of each k-block from a multiple of 16 bytes on."""
-    return np.asfortranarray(np.pad(scale, [(0, -len(scale) % 4), (0, 0)]))[: len(scale)]
 
 
 STRIDES = {

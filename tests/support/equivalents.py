@@ -41,6 +41,10 @@ def argument_for(subject: Any, mutant: Any) -> str | None:
     return next((entry.argument for entry in EQUIVALENTS if entry.covers(subject, mutant)), None)
 
 
+_OF_BLOCKS = (
+    "wgmma 1x128_128x128", "wgmma 1x128_128x128, ping-pong", "wgmma 1x128_1x128", "wgmma 1x128_1x128, wait depth 1",
+)  # fmt: skip
+
 _NO_COPIES = (
     "cp.async.commit_group and wait_group are about the executing thread's own cp.async operations, and this "
     "translation unit has none: it copies element by element (cp.async.wait_group)"
@@ -199,13 +203,15 @@ EQUIVALENTS = (
         "shift: ring of one stage more",
         (
             "if (++slot == stages) {",
-            "position.advance();",
+            "__device__ __forceinline__ void advance() { position.advance(); }",
+            "ring.advance();",
+            "release();",
             "promotion.read();",
             "promote_behind<0, false>(accumulators[0], products);",
         ),
         "this copy of the line never wraps: it is behind the last but one of a tile's k-blocks, of which there is an "
         "even number here, so that its slot is the first or the third of four",
-        first_copy=4,
+        first_copy=3,
         subjects=("wgmma 1x128_1x128, wait depth 1",),
     ),
     *(
@@ -214,7 +220,7 @@ EQUIVALENTS = (
             kind,
             ("wgmma_wait<pending>();", "consumer.template wait<0>(accumulators);"),
             _PROMOTED,
-            subjects=("wgmma 1x128_128x128", "wgmma 1x128_128x128, ping-pong", "wgmma 1x128_1x128, wait depth 1"),
+            subjects=_OF_BLOCKS,
         )
         for kind in ("drop wgmma.wait_group", "shift: wait for one group less")
     ),

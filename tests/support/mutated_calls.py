@@ -45,10 +45,15 @@ def _scales(subject, shape):
     return {name: (2.0 ** numbers.integers(-2, 3, extents)).astype(np.float32) for name, extents in shapes.items()}
 
 
-def arrays_of(subject, shape, written):
-    """The arguments of a call beside a and b, which writes to the arrays `written`; without them only its sums."""
+def arrays_of(subject, shape, written, lay=None):
+    """The arguments of a call beside a and b, which writes to the arrays `written`; without them only its sums.
+
+    lay: how scales of a lie in memory, if not row by row.
+    """
     sums = {"column_sums": written.get("column_sums", np.zeros(shape[1], np.float32))} if subject.sums else None
     read = {"operands": _read(subject, shape) or None, **_scales(subject, shape)}
+    if lay is not None:
+        read["scale_a"] = lay(read["scale_a"])
     return read | {"outputs": sums, "out": written.get("out")}
 
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 import tilewright as tw
 from support import mutants
+from support.cases import by_fours
 from support.mutated_calls import arrays_of, operands_of, product_of, unwritten
 from support.quantization import assert_quantized
 from support.rungs import RUNGS
@@ -58,7 +59,7 @@ class Subject:
 
     stored: which of A and B is stored transposed. expression: instead of acc, of small integers `bias` and `other`.
     gate: that of the product. sums: whether columns are summed, too. recipe: that of scales, if they are of blocks:
-    where products are added behind the next ones, two at a time, the second product has six k-blocks then.
+    where products are added behind the next ones, two at a time, other products have six k-blocks and one.
     """
 
     name: str
@@ -82,10 +83,9 @@ class Subject:
         if self.rung:
             return self.shape, (m, n, self.rung.tile_k)
         others = getattr(self.config, "split_k", 1) - 1  # CTAs with a k-block each; those of `gemv` need none
-        aligned = 16 if self.recipe else 8
-        if self.recipe and self.config.wait_depth:
-            others += 5
-        return self.shape, (m, n, others * getattr(self.config, "tile_k", 0) + aligned + k % aligned)
+        aligned, tile_k = 16 if self.recipe else 8, getattr(self.config, "tile_k", 0)
+        numbers = (5, 0) if self.recipe and self.config.wait_depth else (others,)  # of k-blocks ahead of the last
+        return self.shape, *((m, n, number * tile_k + aligned + k % aligned) for number in numbers)
 
     @property
     def rung(self):
@@ -128,12 +128,15 @@ class Subject:
         return ptx
 
     def is_right_on(self, backend, shape):
-        """Whether a product has the bits that it must have."""
+        """Whether a product has the bits that it must have, however scales of its rows lie in memory."""
         expected = product_of(self, shape)
-        written = {name: unwritten(values) for name, values in expected.items()}
-        call = arrays_of(self, shape, written)
-        _planned(self, shape, backend, call)(*operands_of(self, shape), **call)
-        return all(values.tobytes() == expected[name].tobytes() for name, values in written.items())
+        for lay in (None, by_fours) if self.recipe else (None,):
+            written = {name: unwritten(values) for name, values in expected.items()}
+            call = arrays_of(self, shape, written, lay)
+            _planned(self, shape, backend, call)(*operands_of(self, shape), **call)
+            if any(values.tobytes() != expected[name].tobytes() for name, values in written.items()):
+                return False
+        return True
 
     def mutants(self) -> tuple[mutants.Mutant, ...]:
         """All mutants of its PTX."""
@@ -269,6 +272,7 @@ SUBJECTS = (
     _wgmma("tma, overlap, sums of columns", 128, 64, 3, ending=SUMMED),
     _scaled("1x128_128x128", "", 128, 96, 2, (520, 88, 304), "bf16"),
     _scaled("1x128_128x128", ", ping-pong", 128, 32, 3, (136, 136, 1328), "fp32", **DIRECT, ping_pong=True),
+    _scaled("1x128_1x128", "", 128, 48, 2, (520, 88, 304), "fp32", **DIRECT),
     _scaled("1x128_1x128", ", wait depth 1", 128, 32, 5, (136, 136, 560), "fp32", **DIRECT, wait_depth=1),
     _beside("column_sums", "column_sums", ColumnSumsConfig(), "mma", SHORT, "fp16", (1100, 40, 16), sums=True),
     _beside("repack", "repack", RepackConfig(), "wgmma", WgmmaConfig(64, 64, 3), "bf16", (72, 72, 203)),

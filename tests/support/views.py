@@ -98,7 +98,8 @@ def scales(variant, a_shape, b_shape, random, free):
         "1x128_1x128": ((*a_batch, m, blocks), (*b_batch, blocks, n)),
     }[variant.recipe]
     fast = (random.choice((-2, -1)) if variant.scales_blocks else -2, -1)
-    nbytes = (4, 8 if variant.recipe == "1x128_1x128" and variant.n_multiple % 2 == 0 else 4)
+    of_columns = variant.recipe == "1x128_1x128" and variant.n_multiple % 2 == 0
+    nbytes = (random.choice((4, 16)) if variant.scales_blocks else 4, random.choice((8, 16)) if of_columns else 4)
     found = tuple(
         view("fp32", shape, along, aligned, random, free, signed=True) if shape else View("fp32", (), ())
         for shape, along, aligned in zip(shapes, fast, nbytes, strict=True)
