@@ -49,6 +49,8 @@ RECORDS = {
     "sweep_near_thin_h100": "the same, of few rows",
     "sweep_near_large_h100": "the same, large, of whole multiples of 128",
     "sweep_near_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
+    "sweep_near_layers_second_h100": "the same, later",
+    "sweep_near_fourth_h100": "random products and batches, nt and nn, Configs near the choice, later",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -72,6 +74,8 @@ RECORDS = {
     "sweep_blocks_near_large_h100": "fp8 with promoted sums, two thirds with scales of blocks; multiples of 128",
     "sweep_blocks_near_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
     "sweep_blocks_near_any_h100": "the same, random products",
+    "sweep_blocks_near_second_h100": "fp8, half with scales of blocks, and int8, as layers have them",
+    "sweep_blocks_near_large_second_h100": "the same, multiples of 128",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",

@@ -43,12 +43,14 @@ RECORDS = {
         "sweep_near_bytes_large_second_h100", "sweep_near_bytes_thin_h100", "sweep_near_bytes_third_h100",
         "sweep_near_bytes_large_third_h100", "sweep_promoted_second_h100", "sweep_near_bytes_layers_h100",
         "sweep_blocks_near_large_h100", "sweep_blocks_near_layers_h100", "sweep_blocks_near_any_h100",
+        "sweep_blocks_near_second_h100", "sweep_blocks_near_large_second_h100",
     ),
     2: (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
         "sweep_halves_h200", "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100",
         "sweep_thin_second_h100", "sweep_near_h100", "sweep_near_second_h100", "sweep_near_thin_h100",
         "sweep_near_large_h100", "sweep_near_third_h100", "sweep_near_layers_h100",
+        "sweep_near_layers_second_h100", "sweep_near_fourth_h100",
     ),
 }  # fmt: skip
 """By the bytes of an element."""
