@@ -88,7 +88,7 @@ CHOICES = (
     (
         "512x5120x25600 nt bf16",
         H200,
-        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=160, stages=6, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "1000x1000x1000 nt bf16",
@@ -143,7 +143,7 @@ CHOICES = (
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=2, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
