@@ -412,7 +412,7 @@ def test_run_verifies_a_gate(options, text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate", "stacked", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
+        (["--gate", "stacked", "--bias"], "an expression says what becomes of the sum: write --bias"),
         (["--operand", "x=n"], "--operand is read by an expression, and there is none: give --epilogue"),
         (["--epilogue", "acc + x", "--operand", "x=k"], "--operand='x=k' names no shape: write NAME=SHAPE"),
         (
@@ -420,8 +420,8 @@ def test_run_verifies_a_gate(options, text):
             "has the name of another operand",
         ),
         (["--epilogue", "acc + x"], "x is unknown"),
-        (["--epilogue", "acc", "--bias"], "--epilogue and --gate say all that becomes of the sum"),
-        (["--epilogue", "acc", "--activation", "relu"], "--epilogue and --gate say all that becomes of the sum"),
+        (["--epilogue", "acc", "--bias"], "an expression says what becomes of the sum: write --bias"),
+        (["--epilogue", "acc", "--activation", "relu"], "an expression says what becomes of the sum: write --bias"),
     ],
 )
 def test_run_says_what_is_wrong_with_an_expression(options, message):

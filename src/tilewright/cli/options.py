@@ -238,8 +238,8 @@ def expression_of(
         epilogue, activation = f"{activation.value if activation else ''}{sums}", None
     if bias or activation is not None:
         raise ArgumentValueError(
-            "--epilogue and --gate say all that becomes of the sum: write --bias and --activation into --epilogue, "
-            "such as 'relu(acc + bias)' with --operand bias=n"
+            "with --epilogue, --gate or --outputs, an expression says what becomes of the sum: write --bias and "
+            "--activation into --epilogue, such as 'relu(acc + bias)' with --operand bias=n"
         )
     forms = forms_of(operands)
     expression = parse(epilogue, list(forms), gate and gate.value)

@@ -35,7 +35,7 @@ _BEYOND_FP32 = 2.0**128 * (1 + 2.0**-18)
 _SHORTER = {bf16: 2.0**-10, fp16: 2.0**-13}
 """What gelu and gelu_tanh may err besides, by their value, where results have these types.
 
-It is a quarter of what rounding to the type may change. tests/emulate/test_activations.py measures it.
+It is a quarter to half of what rounding to the type may change. tests/emulate/test_activations.py measures it.
 """
 
 _ROUNDED = 2.0**-24

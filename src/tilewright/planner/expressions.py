@@ -57,8 +57,8 @@ def expression_of(
     for name, value in absent.items():
         if value is not None:
             raise ArgumentValueError(
-                f"{name} was given beside {given}=, which says all that becomes of the sum: write it into epilogue=, "
-                f"arrays as operands"
+                f"{name} was given beside {given}=, with which an expression says what becomes of the sum: write it "
+                f"into epilogue=, arrays as operands"
             )
     names = tuple(operands)
     if not isinstance(epilogue, str):
