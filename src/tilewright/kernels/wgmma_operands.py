@@ -79,10 +79,7 @@ def _tma_operands(problem: Problem) -> TmaOperands:
     a = _factor("a", problem.a, m, k, batch, k="column")
     b = _factor("b", problem.b, k, n, batch, k="row")
     if problem.epilogue.is_stacked and isinstance(b, tma.TmaFactor) and b.mn_major and n // 2 % _EIGHT:
-        b = Refusal(
-            f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 "
-            f"on: store b by columns, or pad n to a multiple of 16"
-        )
+        b = Refusal(f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on")
     return TmaOperands(a, b, out)
 
 
