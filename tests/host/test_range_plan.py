@@ -16,6 +16,7 @@ from tilewright.backends.emulated import EmulatedBackend
 from tilewright.bench.inputs import Shape
 from tilewright.cli.options import ActivationName
 from tilewright.cli.products import problem_of
+from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
@@ -375,3 +376,11 @@ def test_tuning_is_refused_where_nothing_can_be_measured(backend):
         tw.plan(f16(8, 8), f16(8, 8), tune=True, backend=backend)
     with pytest.raises(ValueError, match="tune=True and kernel= or config= were given"):
         tw.plan(f16(8, 8), f16(8, 8), tune=True, backend=backend, kernel="mma")
+
+
+def test_what_has_one_row_for_all_is_said_to_want_another_template():
+    a, b = np.zeros((1, 8), np.float16), np.zeros((8, 16), np.float16)
+    one = {"s": np.ones((1, 1), np.float16)}
+    plan = tw.plan(a, b, m=range(1, 9), epilogue="acc * s", operands=one, backend="emulator")
+    with pytest.raises(ArgumentValueError, match=r"make another plan, from operands\['s'\] of shape \(\) or \(n,\)$"):
+        plan(np.zeros((4, 8), np.float16), b, operands=one)

@@ -149,8 +149,10 @@ def refuse_others(problem: Problem, expected: Problem) -> None:
         if problem.is_empty:  # nothing is read, and strides of no rows mean nothing
             other = matrix._replace(dtype=other.dtype)
         if matrix._replace(alignment=other.alignment) != other or matrix.alignment < other.alignment:
+            of_all = "" if matrix.row_stride or not other.row_stride else f", from {name} of shape () or (n,)"
             raise ArgumentValueError(
-                f"{name} is not as the plan wants it: {_said(matrix)} instead of {_said(other)}; make another plan"
+                f"{name} is not as the plan wants it: {_said(matrix)} instead of {_said(other)}; make another "
+                f"plan{of_all}"
             )
 
 
