@@ -61,6 +61,8 @@ def addend(dtype, result, random, free, pairs, alike=False):
     rows are `alike`, one stands for all.
     """
     shape = broadcastable(result, random) if free else result
+    if free and not pairs and random.random() < 0.1:
+        shape = ()
     if alike:
         shape = (*(1 for _ in result[1:]), 1 if free and random.random() < 0.2 else result[-1])
     nbytes = dtypes.parse(dtype, "dtype").nbytes
