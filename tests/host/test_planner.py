@@ -397,10 +397,9 @@ def test_copies_take_no_more_memory_than_the_operands():
 def test_what_a_kernel_refuses_with_copies_too_is_said():
     b = np.ones((64, 24), np.float16)
     halves = "half of b has rows of 6 columns, and TMA reads the other half from a multiple of 8 on"
-    options = {"gate": "stacked", "backend": "emulator"}
-    packed = tw.plan(b.T, np.ascontiguousarray(b[:, :12]), **options).reason
+    packed = tw.plan(b.T, np.ascontiguousarray(b[:, :12]), gate="stacked", backend="emulator").reason
     assert re.search(f"wgmma does not take it: b has row stride 12 .*; nor with copies: {halves}", packed)
-    padded = tw.plan(b.T, b[:, :12], **options).reason
+    padded = tw.plan(b.T, b[:, :12], gate="stacked", backend="emulator").reason
     assert f"wgmma does not take it: {halves}" in padded
     assert "nor with copies" not in padded
 

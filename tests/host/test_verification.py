@@ -63,6 +63,7 @@ def test_a_changed_kernel_is_noticed(package, last_run, changed):
     ("changed", "comment"),
     [
         ("cuda/types.cuh", '\n// a "comment\n/* and another\n*/'),
+        ("cuda/types.cuh", "\n\n   \n"),
         ("kernels/mma.py", "\n# a comment\n"),
         ("jit/source.py", '\n"""A docstring,\nof two lines."""  # and a comment\n'),
     ],

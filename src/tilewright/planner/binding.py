@@ -258,12 +258,10 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str, expression: 
     """The operand as seen with `shape`."""
     seen = operand.broadcast(shape)
     if seen is None:
-        rule = "every dimension must be 1 or match, counted from the last"
-        if len(operand.shape) > len(shape):
-            rule = f"{rule}, and it has {len(operand.shape)} of them for {len(shape)}"
+        more = f", and leave out those beyond {len(shape)}" if len(operand.shape) > len(shape) else ""
         raise ArgumentValueError(
-            f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: {rule}"
-            f"{use_of(name, expression)}"
+            f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
+            f"dimension must be 1 or match, counted from the last{more}{use_of(name, expression)}"
         )
     return seen
 

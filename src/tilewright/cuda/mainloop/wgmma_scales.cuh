@@ -2,8 +2,9 @@
 // that of the tiles, filled by two warps (sm_90). docs/memory-rules.md has the rules by number.
 //
 // A slot has the scales of one k-block: those of the tile's rows, then those of its columns. They
-// are copied by fours where these are neighbors in GMEM and aligned, and by ones from wherever their
-// strides say. Few instructions do it, for a consumer's warp waits while another has its issue slot.
+// are copied by fours where these are neighbors in GMEM and aligned, and by ones from wherever
+// their strides say. Few instructions do it, for a consumer's warp waits while another has its
+// issue slot.
 #pragma once
 #include "epilogue/expression.cuh"
 #include "mainloop/pipeline.cuh"
@@ -162,7 +163,8 @@ class ScaleRing {
   __device__ __forceinline__ void skip(int k_blocks) { position.skip(k_blocks); }
 };
 
-// The copies of `count` scales of each k-block that one of `threads` threads makes, `width` at once.
+// The copies of `count` scales of each k-block that one of `threads` threads makes, `width` at
+// once.
 template <int count, int width, int threads>
 class ScaleCopies {
   static constexpr int copies = (count - 1) / (threads * width) + 1;
@@ -208,9 +210,8 @@ class ScaleProducer {
                                               const ScaleSource& of_b, const auto& tile,
                                               const GemmParameters& parameters, int k_blocks,
                                               int thread) {
-    ScaleCopies<Config::tile_m, width, threads> rows(of_a, thread, [&](int i) {
-      return ScaleRun<width>(tile.row + i, parameters.m);
-    });
+    ScaleCopies<Config::tile_m, width, threads> rows(
+        of_a, thread, [&](int i) { return ScaleRun<width>(tile.row + i, parameters.m); });
     ScaleCopies<Columns::count, Columns::count <= 2 ? 1 : width, threads> columns(
         of_b, thread,
         [&](int i) { return Columns::template run_of<width>(parameters, tile.column, i); });
