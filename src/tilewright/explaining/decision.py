@@ -9,7 +9,7 @@ from tilewright.hardware import Hardware
 from tilewright.model.ranking import correction
 from tilewright.planner.choose import Choice, published
 from tilewright.planner.choose import asked as asked_kernels
-from tilewright.planner.copies import Copied, with_copies
+from tilewright.planner.copies import Copied
 from tilewright.problem import Problem
 
 EVERY = 10_000
@@ -24,9 +24,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
     steps = [f"{problem.a.dtype} takes {unit}"]
     for kernel, taken in asked_kernels(problem, hardware):
         if not isinstance(taken, Copied):
-            refusal = kernel.refuses(problem, hardware)
-            assert refusal is not None
-            steps.append(f"{kernel.name} does not take it: {with_copies(refusal, taken)}")
+            steps.append(f"{kernel.name} does not take it: {taken}")
         elif kernel is choice.kernel:
             steps.append(_taken(choice, hardware))
         else:

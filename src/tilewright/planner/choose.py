@@ -14,7 +14,7 @@ from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_na
 from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
-from tilewright.planner.copies import Copied, copied, with_copies
+from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
@@ -188,8 +188,8 @@ class Offers(NamedTuple):
         for kernel, taken in asked(problem, hardware):
             if isinstance(taken, Copied):
                 offers.append(Offer(kernel, taken, tuple(refusals)))
-            if refusal := kernel.refuses(problem, hardware):
-                refusals.append(f"{kernel.name} does not take it: {with_copies(refusal, taken)}")
+            if refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
+                refusals.append(f"{kernel.name} does not take it: {refusal}")
                 follow = follow and (isinstance(taken, Copied) or not refusal.operand)
         if not offers:
             raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
@@ -283,9 +283,7 @@ def _forced(problem: Problem, hardware: Hardware, name: str, config: Any, named:
     kernel = kernel_named(name, "kernel", "'auto'")
     copies = copied(problem, kernel, hardware)
     if isinstance(copies, Refusal) or (copies.copies and name not in KERNELS):  # a rung is as it is
-        first = kernel.refuses(problem, hardware)
-        assert first is not None
-        refusal = with_copies(first, copies)
+        refusal = copies if isinstance(copies, Refusal) else kernel.refuses(problem, hardware)
         if named:
             raise ArgumentValueError(
                 f"kernel={name!r} does not take {problem} on {hardware.name}: {refusal}; use kernel='auto'"

@@ -114,32 +114,35 @@ class Copied(NamedTuple):
 
 
 def copied(problem: Problem, kernel: Kernel, hardware: Hardware) -> Copied | Refusal:
-    """The problem with what the kernel refuses to do without: copies of operands, sums of b; or what it still refuses.
+    """The problem with what the kernel refuses to do without: copies of operands, sums of b; or why that is not enough.
 
     Copies are refused too if they take much memory, and more than the operands, since those of a broadcast operand may
     be any number of times as large as itself, and the problem may be given to another kernel.
     """
     asked, names = problem, []
     reasons = []
+    first: Refusal | None = None
     while (refusal := kernel.refuses(problem, hardware)) is not None:
-        name = refusal.operand
+        first, name = first or refusal, refusal.operand
         if name not in ("a", "b", SUMS_OF_B) or name in names:
-            return refusal
+            return first if first is refusal else _nor_with_copies(first, refusal.reason)
         names.append(name)
         if name == SUMS_OF_B:
             problem = with_sums(problem)
         else:
             reasons.append(refusal.reason)
             problem = problem.with_operands({name: _copy(problem, name)[0]})
-    return copying(asked, names, tuple(reasons)) or Refusal(
-        f"copies would take {sum(_copy(asked, name)[1] for name in names if name != SUMS_OF_B):,} bytes, more than "
-        f"{UNCOUNTED_BYTES:,} and than all operands"
+    if (made := copying(asked, names, tuple(reasons))) is not None:
+        return made
+    assert first is not None
+    nbytes = sum(_copy(asked, name)[1] for name in names if name != SUMS_OF_B)
+    return _nor_with_copies(
+        first, f"copies would take {nbytes:,} bytes, more than {UNCOUNTED_BYTES:,} and than all operands"
     )
 
 
-def with_copies(refusal: Refusal, taken: Copied | Refusal) -> str:
-    """Why a kernel refuses a problem as it stands, and, if that is another reason, why it does so with copies."""
-    return str(refusal) if isinstance(taken, Copied) or taken == refusal else f"{refusal}; nor with copies: {taken}"
+def _nor_with_copies(refusal: Refusal, reason: str) -> Refusal:
+    return refusal._replace(reason=f"{refusal}; nor with copies: {reason}")
 
 
 def copying(problem: Problem, names: Sequence[str], reasons: tuple[str, ...]) -> Copied | None:
