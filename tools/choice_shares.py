@@ -83,6 +83,13 @@ FEW_ROWS = {
     "gemv_odd_h100": "1 to 16 rows, by `gemv` or `wgmma`, rows of weights that are aligned to less than 16 bytes too",
 }
 
+UNSEEN = {
+    "sweep_ahead_h100": "100 to 700 rows of bf16 and fp16, weights as layers have them, all layouts",
+    "sweep_ahead_bytes_h100": "the same of fp8, nt",
+    "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
+}
+"""Records to which no tree is fitted."""
+
 
 class Picked(NamedTuple):
     """A product, how many Configs were measured of it, and the share that the picked one has of the best rate."""
@@ -127,6 +134,27 @@ def table() -> list[str]:
             f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
             f"{better}, {highest} at least and {lower} below 0.9."
         )
+    return lines + _unseen_table()
+
+
+def _unseen_table() -> list[str]:
+    """The same of records to which no tree is fitted: what today's choices have."""
+    lines = [
+        "",
+        "Of products that were measured after the trees were fitted, the choices have:",
+        "",
+        "| products | record | number | Configs of one | mean | least | below 0.9 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, about in UNSEEN.items():
+        picked = list(_unseen(name))
+        shares = [each.share for each in picked]
+        worst = min(picked, key=lambda each: each.share)
+        configs = sum(each.configs for each in picked) / len(picked)
+        lines.append(
+            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {exp(sum(map(log, shares)) / len(shares)):.3f} "
+            f"| {worst.share:.2f}, {worst.shape} | {sum(share < 0.9 for share in shares)} |"
+        )
     return lines
 
 
@@ -134,6 +162,12 @@ def _of_wgmma(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
         if each.is_as_today(name):
             yield Picked(each.shape, each.us.size, each.share(COSTS))
+
+
+def _unseen(name: str) -> Iterator[Picked]:
+    for each in load(RESULTS / f"{name}.json"):
+        choice = min(zip(_ranked(each), each.again.tolist(), strict=True))[1]
+        yield Picked(each.shape, each.us.size, float(each.again[each.us.argmin()]) / choice)
 
 
 def _few_rows(name: str) -> Iterator[Picked]:

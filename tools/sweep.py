@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the record is written")
     parser.add_argument("--seconds", type=float, default=120, help="after which no product is begun (default: 120)")
     parser.add_argument("--most-rows", type=int, default=8192, metavar="M", help="the largest m (default: 8192)")
+    parser.add_argument("--least-rows", type=int, default=1, metavar="M", help="the smallest m (default: 1)")
     parser.add_argument("--draw", choices=DRAWS, default="any", help="random extents of a kind (default: any)")
     parser.add_argument("--best", type=int, default=12, help="Configs of a product, by the model (default: 12)")
     parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
@@ -76,6 +77,8 @@ def main() -> None:
         while (elapsed := time.monotonic() - begun) < options.seconds:
             layout, elements = random.choice(options.layouts), random.choice(options.elements)
             shape = DRAWS[options.draw](random, options.most_rows, layout, elements)
+            if shape.m < options.least_rows:
+                continue
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:
                 launches += _measured(shape, gpu, pool, random, options.best, options.random)
@@ -113,6 +116,8 @@ def _layers(random: Random, most_rows: int, layout: str, elements: str) -> Shape
     """A product of 16 to 1,300 rows and weights as layers of models have them."""
     while True:
         m = round_up(int(2 ** random.uniform(4, 10.3)), random.choice((1, 16, 64, 128)))
+        if layout[0] == "t":
+            m = round_up(m, 16)  # which TMA can address
         n, k = (round_up(int(2 ** random.uniform(10, 14.5)), 128) for _ in range(2))
         if m * n * k < MOST_FLOPS / 3:
             return Shape(min(m, most_rows), n, k, 1, layout, elements)

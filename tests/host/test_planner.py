@@ -119,7 +119,7 @@ CHOICES = (
     (
         "16x28672x8192 nt bf16",
         H200,
-        WgmmaConfig(tile_n=24, stages=11, group_m=1, epilogue="direct", swap_ab=True, prefetch=8),
+        WgmmaConfig(tile_n=24, stages=11, group_m=1, epilogue="direct", swap_ab=True, prefetch=4),
     ),
     (
         "1x4096x4096 nt bf16",
@@ -205,6 +205,25 @@ def test_choice(text, gpu, config):
     choice = choose(problem(text), gpu)
     assert choice.config == config
     assert isinstance(config, choice.kernel.config_type)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("32x7168x2048 nt bf16", {8}),
+        ("32x51200x5120 nt bf16", {4, 8}),
+        ("64x7168x16384 nt bf16", {8}),
+        ("128x12288x4096 nt bf16", {4}),
+        ("192x12288x4096 nt bf16", set()),
+        ("256x7168x2048 nt bf16", set()),
+        ("12288x64x4096 nt bf16", {8}),
+    ],
+)
+def test_the_fewer_rows_weights_are_multiplied_with_the_more_of_them_come_to_l2_ahead(text, most):
+    asked, kernel = problem(text), KERNELS["wgmma"]
+    # In spans of 128 bytes; Configs with several tiles on both sides read nothing once.
+    found = {config.prefetch * config.tile_k // 64 for config in kernel.candidates(asked, H200, 40)}
+    assert found - {0} == most
 
 
 @pytest.mark.parametrize(("text", "gpu", "config"), CHOICES, ids=[f"{text}-{gpu.name}" for text, gpu, _ in CHOICES])

@@ -11,7 +11,15 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.kernels import tma
-from tilewright.kernels.wgmma_config import SPAN, WARPGROUP, WgmmaConfig, has_two_scales, promoted_registers, ring_of
+from tilewright.kernels.wgmma_config import (
+    SPAN,
+    SPAN_BYTES,
+    WARPGROUP,
+    WgmmaConfig,
+    has_two_scales,
+    promoted_registers,
+    ring_of,
+)
 from tilewright.model.cost import Prepared, Promotion, Tiles
 from tilewright.model.prediction import Power, prepare_in
 from tilewright.model.ranking.ranking import Ranking
@@ -20,8 +28,9 @@ from tilewright.rounding import ceil_div, round_up
 MOST_STAGES = 12
 """More were measured to bring nothing."""
 
-PREFETCH = 8
-"""The k-blocks that are brought to L2 ahead of the ring where an operand is read once."""
+AHEAD = ((32, 8, 4), (64, 8, 0), (128, 4, 0))
+"""Where an operand is read once, to be multiplied with up to so many rows, its spans that come to L2 ahead of the ring:
+by CTAs with one tile, and by those with several. With more rows, they delay what is needed first."""
 
 LOWER = 0.8
 """Times the height of bands in which a wave is as high as wide, without clusters: SMs side by side then have CTAs that
@@ -79,6 +88,7 @@ _ROWS = (
     _Row(128, (32, 96, 128, 224), split_k=4),
     _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
     _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
+    _Row(128, (88, 96), cluster_m=2, cluster_n=2),
     _Row(128, (*range(96, 161, 8), 176, 192), ping_pong=True),
     _Row(128, (112, 128, 144, 152, 160, 176, 192), cluster_m=2, ping_pong=True),
     _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
@@ -223,7 +233,9 @@ class Space:
         if size == 1:
             shape *= LOWER**2
         group_m = 1 if few_columns else _band_height(tiles_m, at_once * shape)
-        prefetch = PREFETCH if tiles_m == 1 or tiles_n == 1 else 0
+        once = [extent for extent, tiles in ((m, tiles_m), (n, tiles_n)) if tiles == 1]
+        spans = _spans_ahead(min(once), several) if once else 0
+        prefetch = spans * SPAN_BYTES // (tiling.tile_k * self._limits.input_bytes)
         return self._config(index, several, group_m, prefetch)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
@@ -257,6 +269,11 @@ class Space:
     def with_most_stages(self, config: WgmmaConfig) -> WgmmaConfig:
         """A Config with as many stages as fit; with its own if none do."""
         return replace(config, stages=self._stages(config) or config.stages)
+
+
+def _spans_ahead(rows: int, several: bool) -> int:
+    """What AHEAD says for so many rows."""
+    return next((of[several] for most, *of in AHEAD if rows <= most), 0)
 
 
 def _band_height(tiles_m: int, wave: float) -> int:
