@@ -84,8 +84,8 @@ FEW_ROWS = {
 }
 
 UNSEEN = {
-    "sweep_ahead_h100": "100 to 700 rows of bf16 and fp16, weights as layers have them, all layouts",
-    "sweep_ahead_bytes_h100": "the same of fp8, nt",
+    "sweep_ahead_h100": "128 to 700 rows of bf16 and fp16, weights as layers have them, nt, nn and tn",
+    "sweep_ahead_bytes_h100": "112 to 700 rows of fp8, nt",
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
 }
 """Records to which no tree is fitted."""

@@ -119,8 +119,8 @@ def _layers(random: Random, most_rows: int, layout: str, elements: str) -> Shape
         if layout[0] == "t":
             m = round_up(m, 16)  # which TMA can address
         n, k = (round_up(int(2 ** random.uniform(10, 14.5)), 128) for _ in range(2))
-        if m * n * k < MOST_FLOPS / 3:
-            return Shape(min(m, most_rows), n, k, 1, layout, elements)
+        if m <= most_rows and m * n * k < MOST_FLOPS / 3:
+            return Shape(m, n, k, 1, layout, elements)
 
 
 DRAWS = {"any": _shape, "large": _large, "layers": _layers}

@@ -79,7 +79,10 @@ def _tma_operands(problem: Problem) -> TmaOperands:
     a = _factor("a", problem.a, m, k, batch, k="column")
     b = _factor("b", problem.b, k, n, batch, k="row")
     if problem.epilogue.is_stacked and isinstance(b, tma.TmaFactor) and b.mn_major and n // 2 % _EIGHT:
-        b = Refusal(f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on")
+        b = Refusal(
+            f"half of b has rows of {n // 2} columns, and TMA reads the other half from a multiple of 8 on: pad both "
+            "halves"
+        )
     return TmaOperands(a, b, out)
 
 

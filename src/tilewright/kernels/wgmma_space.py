@@ -28,7 +28,7 @@ from tilewright.rounding import ceil_div, round_up
 MOST_STAGES = 12
 """More were measured to bring nothing."""
 
-AHEAD = ((32, 8, 4), (64, 8, 0), (128, 4, 0))
+AHEAD = ((16, 8, 4), (64, 8, 0), (128, 4, 0))
 """Where an operand is read once, to be multiplied with up to so many rows, its spans that come to L2 ahead of the ring:
 by CTAs with one tile, and by those with several. With more rows, they delay what is needed first."""
 
@@ -88,7 +88,6 @@ _ROWS = (
     _Row(128, (32, 96, 128, 224), split_k=4),
     _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
     _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
-    _Row(128, (88, 96), cluster_m=2, cluster_n=2),
     _Row(128, (*range(96, 161, 8), 176, 192), ping_pong=True),
     _Row(128, (112, 128, 144, 152, 160, 176, 192), cluster_m=2, ping_pong=True),
     _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
