@@ -26,6 +26,31 @@ def test_run_verifies_counts_and_predicts():
     assert "time_us" not in record
 
 
+@pytest.mark.parametrize(
+    ("gpu", "options", "named", "kernel"),
+    [
+        ("A100", (), "A100", "mma"),
+        ("H100", (), "H100-SXM", "wgmma"),
+        ("rtx-4090", ("--dtype", "fp8_e4m3", "--fast-accumulation"), "RTX-4090", "mma"),
+    ],
+)
+def test_run_emulates_the_gpu_that_is_named(gpu, options, named, kernel):
+    record = in_json("run", 96, 72, 48, "--gpu", gpu, *options)
+    assert (record["verified"], record["backend"], record["gpu"], record["kernel"]) == (True, "emulator", named, kernel)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gpu", "A100", "--backend", "gpu"), "--gpu='A100' says which GPU is emulated, and --backend gpu takes"),
+        (("--gpu", "H100X"), "--gpu='H100X' is unknown: use V100, A100"),
+        (("--gpu", "V100"), "--gpu=V100 is sm_70, and tilewright's kernels need sm_80: use A100"),
+    ],
+)
+def test_a_gpu_that_cannot_be_emulated_is_refused(options, message):
+    assert message in error("run", 64, 64, 64, *options)
+
+
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 def test_run_multiplies_every_layout(layout):
     record = in_json("run", 37, 41, 29, "--backend", "emulator", "--kernel", "mma", "--layout", layout)

@@ -300,6 +300,24 @@ def planned_gpu(name: str) -> "Hardware":
     return found
 
 
+def emulated_gpu(name: str | None, backend: BackendName, elements: "Elements") -> "Hardware":
+    """The GPU that the emulator stands in for: what --gpu names, if a kernel there can multiply them, or an H200."""
+    from tilewright.hardware import H200, named
+    from tilewright.model.chips import CHIPS
+
+    if name is None:
+        return H200
+    if backend == BackendName.gpu:
+        raise ArgumentValueError(
+            f"--gpu={name!r} says which GPU is emulated, and --backend gpu takes the one that is here: leave one out"
+        )
+    from tilewright.explaining.explained import require_kernel
+
+    gpu = named(name, "--gpu", CHIPS).gpu
+    require_kernel(gpu, elements.a)
+    return gpu
+
+
 def wants_gpu(backend: BackendName) -> bool:
     """Whether to run on a GPU; "auto" does if there is one, and "gpu" raises a RuntimeError if there is none."""
     from tilewright.api import gpu_count

@@ -79,7 +79,7 @@ def explain(
     check_names(kernel, config)
     hardware, present = gpu_of(gpu, given["a"].device, problem.a.dtype)
     if not present:
-        _require_kernel(hardware, problem.a.dtype)
+        require_kernel(hardware, problem.a.dtype)
     return explained(problem, hardware, present=present, kernel=kernel, config=config)
 
 
@@ -132,7 +132,7 @@ def gpu_of(gpu: str | None, device: int = HOST, dtype: DType = bf16) -> tuple[Ha
     return H200, False
 
 
-def _require_kernel(gpu: Hardware, dtype: DType) -> None:
+def require_kernel(gpu: Hardware, dtype: DType) -> None:
     """Raise an UnsupportedError if a GPU multiplies a type by units that no kernel has: why, and which GPUs are known.
 
     Kernels themselves say why they do not take a product.

@@ -27,6 +27,7 @@ from tilewright.cli.options import (
     Seed,
     TensorCores,
     TensorCoresOption,
+    emulated_gpu,
     expression_of,
     shape_of,
     wants_gpu,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.checking.product import Product
     from tilewright.cli.output import Bar
     from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
+    from tilewright.hardware import Hardware
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
@@ -68,6 +70,10 @@ def run(
     gate: GateOption = None,
     outputs: OutputsOption = None,
     backend: BackendOption = BackendName.auto,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", help="The GPU that is emulated, such as A100; by default H200.", show_default=False),
+    ] = None,
     tensor_cores: TensorCoresOption = TensorCores.exact,
     seed: Seed = 0,
     as_json: Json = False,
@@ -87,6 +93,7 @@ def run(
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
       tilewright run 256 256 256 --backend emulator --json
+      tilewright run 256 256 256 --gpu A100
     """
     shape = shape_of(m, n, k)
     from tilewright.checking.product import Product
@@ -94,7 +101,8 @@ def run(
     from tilewright.errors import silence
 
     silence("tilewright.planner.choose")  # the outcome says why
-    on_gpu, elements = wants_gpu(backend), types.elements()
+    on_gpu, elements = gpu is None and wants_gpu(backend), types.elements()
+    emulated = emulated_gpu(gpu, backend, elements)
     plain = {"bias": bias, "activation": activation.value if activation else None}
     scaled = elements.recipe is not None or elements.out in FP8
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation, scaled=scaled)
@@ -115,7 +123,7 @@ def run(
     outcome = (
         _on_gpu(product, kernel, seed)
         if on_gpu
-        else _emulated(product, shape or EMULATED_SHAPE, kernel, seed, tensor_cores.value)
+        else _emulated(product, shape or EMULATED_SHAPE, kernel, seed, emulated, tensor_cores.value)
     )
     if as_json:
         print_json(outcome.record)
@@ -205,13 +213,17 @@ def _paced(bar: "Bar", seconds: float, launches: int) -> Callable[[float], None]
 
 
 def _emulated(
-    product: "Product", shape: tuple[int, int, int], kernel: str, seed: int, tensor_cores: "Arithmetic"
+    product: "Product",
+    shape: tuple[int, int, int],
+    kernel: str,
+    seed: int,
+    gpu: "Hardware",
+    tensor_cores: "Arithmetic",
 ) -> Outcome:
     """Multiply `shape` with the kernel and the Config that `product` gets on the GPU that the emulator represents."""
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.backends.emulation_limit import emulation_seconds, refuse_long_emulation
-    from tilewright.hardware import H200
     from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
@@ -219,12 +231,12 @@ def _emulated(
         config, reason, report = None, "", None
         small.require_memory()
         if not product.problem.is_empty:
-            choice = choose(product.problem, H200, kernel=kernel)
+            choice = choose(product.problem, gpu, kernel=kernel)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
-            refuse_long_emulation(choice.kernel, config, small.problem, H200)
-            seconds = emulation_seconds(choice.kernel, config, small.problem, H200)
-            report = _paced(bar, seconds, len(choice.launches(H200)))
-        backend = EmulatedBackend(H200, tensor_cores=tensor_cores, count_memory=True, progress=report)
+            refuse_long_emulation(choice.kernel, config, small.problem, gpu)
+            seconds = emulation_seconds(choice.kernel, config, small.problem, gpu)
+            report = _paced(bar, seconds, len(choice.launches(gpu)))
+        backend = EmulatedBackend(gpu, tensor_cores=tensor_cores, count_memory=True, progress=report)
         operands = small.operands(seed) | small.outputs()
         a, b, added = operands["a"], operands["b"], small.added(operands)
         planned = plan(
