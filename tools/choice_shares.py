@@ -10,9 +10,9 @@ python tools/choice_shares.py
 
 import json
 import sys
-from collections.abc import Iterator
-from math import exp, log
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
@@ -117,10 +117,7 @@ def table() -> list[str]:
     corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
     for name, about in {**RECORDS, **FEW_ROWS}.items():
         picked = list(_few_rows(name) if name in FEW_ROWS else _of_wgmma(name))
-        shares = [each.share for each in picked]
-        mean = exp(sum(map(log, shares)) / len(shares))
-        worst = min(picked, key=lambda each: each.share)
-        configs = sum(each.configs for each in picked) / len(picked)
+        mean, worst, configs = _summary(picked)
         number, *_, better, least, _ = corrected.get(name, ["", "", "", ""])
         lines.append(
             f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.2f}, "
@@ -148,14 +145,19 @@ def _unseen_table() -> list[str]:
     ]
     for name, about in UNSEEN.items():
         picked = list(_unseen(name))
-        shares = [each.share for each in picked]
-        worst = min(picked, key=lambda each: each.share)
-        configs = sum(each.configs for each in picked) / len(picked)
+        mean, worst, configs = _summary(picked)
+        low = sum(each.share < 0.9 for each in picked)
         lines.append(
-            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {exp(sum(map(log, shares)) / len(shares)):.3f} "
-            f"| {worst.share:.2f}, {worst.shape} | {sum(share < 0.9 for share in shares)} |"
+            f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.2f}, {worst.shape} "
+            f"| {low} |"
         )
     return lines
+
+
+def _summary(picked: Sequence[Picked]) -> tuple[float, Picked, float]:
+    """The geometric mean of shares, the product with the least, and how many Configs one has."""
+    mean = geometric_mean(each.share for each in picked)
+    return mean, min(picked, key=lambda each: each.share), fmean(each.configs for each in picked)
 
 
 def _of_wgmma(name: str) -> Iterator[Picked]:

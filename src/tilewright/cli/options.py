@@ -303,7 +303,6 @@ def planned_gpu(name: str) -> "Hardware":
 def emulated_gpu(name: str | None, backend: BackendName, elements: "Elements") -> "Hardware":
     """The GPU that the emulator stands in for: what --gpu names, if a kernel there can multiply them, or an H200."""
     from tilewright.hardware import H200, named
-    from tilewright.model.chips import CHIPS
 
     if name is None:
         return H200
@@ -312,6 +311,7 @@ def emulated_gpu(name: str | None, backend: BackendName, elements: "Elements") -
             f"--gpu={name!r} says which GPU is emulated, and --backend gpu takes the one that is here: leave one out"
         )
     from tilewright.explaining.explained import require_kernel
+    from tilewright.model.chips import CHIPS
 
     gpu = named(name, "--gpu", CHIPS).gpu
     require_kernel(gpu, elements.a)
