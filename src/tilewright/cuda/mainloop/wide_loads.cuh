@@ -119,10 +119,10 @@ __device__ __forceinline__ void load_chunk_between(uint32_t (&four)[4], const In
   const int at = begins ? begin : end - 1;
   uint16_t half = 0;
   load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
-  // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0, and
-  // PTX's shl clamps the shift. Forms without that shift spill 8 to 92 bytes.
+  // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0. A funnel
+  // shift takes the count modulo 32; forms of it by branches spill 8 to 92 bytes.
 #pragma unroll
-  for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? half << at % 2 * 16 : 0;
+  for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? __funnelshift_l(0u, half, at * 16) : 0;
 }
 
 // Two chunks where only so many elements exist before the first one and from it on, 16 bytes at
