@@ -28,17 +28,18 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from tilewright.checking.product import Product  # noqa: E402
 from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
+from tilewright.expression.grammar import parse  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.kernels.wgmma_operands import operands_of, promotion, row_bytes, scattered  # noqa: E402
+from tilewright.kernels.wgmma_operands import finish, operands_of, promotion, row_bytes, scattered  # noqa: E402
 from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
 from tilewright.measure.elements import Elements  # noqa: E402
-from tilewright.model.cost import COSTS, Array, Costs, Tiles, prepare, times  # noqa: E402
+from tilewright.model.cost import COSTS, Array, Costs, Tiles, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402
 from tilewright.operand import contiguous_strides  # noqa: E402
 from tilewright.planner.copies import Copied, copied  # noqa: E402
-from tilewright.problem import Problem, cuts_k  # noqa: E402
+from tilewright.problem import OperandForm, Problem, cuts_k  # noqa: E402
 
 RECORD = ROOT / "results" / "calibration_h200.json"
 
@@ -62,7 +63,7 @@ class Launch(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A product, or a batch of them, with its layout and the text of its Elements; fused: what its epilogue does."""
+    """A product, or a batch of them, with its layout and the text of its Elements; fused: its epilogue."""
 
     m: int
     n: int
@@ -202,15 +203,33 @@ def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas
     assert isinstance(taken, Copied)
     problem = taken.problem
     configs, us, again = zip(*launches, strict=True)
-    tiles = tiles_of(configs, hardware, operands_of(problem).mn_major, scattered(problem), promotion(problem))
+    tiles = tiles_of(
+        configs,
+        hardware,
+        operands_of(problem).mn_major,
+        scattered(problem),
+        promotion(problem),
+        finish(problem),
+    )
     return Measured(hardware, shape, problem, tiles, np.array(us), np.array(again), cublas)
 
 
 def posed(shape: Shape) -> Problem:
-    """The product, of packed operands and an out whose rows are contiguous."""
+    """The product, of packed operands and an out whose rows are contiguous; its epilogue may read a bias."""
     a, b, out, recipe, fast = Elements.parse(shape.elements)
+    bias = [OperandForm("bias", False, True)] if "bias" in shape.fused else []
     problem = Product(
-        shape.m, shape.n, shape.k, a, out, shape.layout, b_dtype=b, recipe=recipe, fast_accumulation=fast
+        shape.m,
+        shape.n,
+        shape.k,
+        a,
+        out,
+        shape.layout,
+        expression=parse(shape.fused, [form.name for form in bias]) if shape.fused else None,
+        forms=tuple(bias),
+        b_dtype=b,
+        recipe=recipe,
+        fast_accumulation=fast,
     ).problem
     if shape.batch == 1:
         return problem
@@ -225,7 +244,7 @@ def predict(measured: Measured, costs: Costs) -> Array:
     """The time of each Config in us."""
     solved = measured.solved
     prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, measured.hardware, costs)
-    return times(prepared, solved.m, solved.n, solved.k, solved.batch_count, row_bytes(solved))
+    return found_of(fixed(prepared, solved.n, solved.k, solved.batch_count, row_bytes(solved)), solved.m).us
 
 
 def evaluate(measured: list[Measured], costs: Costs) -> Quality:

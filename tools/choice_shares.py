@@ -87,8 +87,10 @@ UNSEEN = {
     "sweep_ahead_h100": "128 to 700 rows of bf16 and fp16, weights as layers have them, nt, nn and tn",
     "sweep_ahead_bytes_h100": "112 to 700 rows of fp8, nt",
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
+    "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
+    "sweep_functions_layers_h100": "the same, weights as layers have them",
 }
-"""Records to which no tree is fitted."""
+"""Records to which no tree is fitted; `Costs.finish` was fitted to those with functions."""
 
 
 class Picked(NamedTuple):

@@ -12,6 +12,7 @@ examples:
   python tools/sweep.py sweep.json --layouts nn tn            others, whose operands are stored otherwise
   python tools/sweep.py sweep.json --draw large               others that take long
   python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
+  python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
 
@@ -48,7 +49,7 @@ FIELDS = (
     "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue",
     "ping_pong",
 )  # fmt: skip
-OF_SHAPE = ("m", "n", "k", "batch", "layout", "elements")
+OF_SHAPE = ("m", "n", "k", "batch", "layout", "elements", "fused")
 LAYOUTS = ("nt", "nn", "tn", "tt")
 RANKED = 240
 """Configs of a product that the model ranks, from whose best and others those that are measured are drawn."""
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
+    parser.add_argument("--epilogues", nargs="+", default=[""], metavar="TEXT", help="of acc and bias; by default none")
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
@@ -77,7 +79,9 @@ def main() -> None:
         while (elapsed := time.monotonic() - begun) < options.seconds:
             layout, elements = random.choice(options.layouts), random.choice(options.elements)
             shape = DRAWS[options.draw](random, options.most_rows, layout, elements)
-            if shape.m < options.least_rows:
+            if any(options.epilogues):
+                shape = shape._replace(fused=random.choice(options.epilogues))
+            if shape.m < options.least_rows or (shape.fused and shape.batch > 1):
                 continue
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:

@@ -5,7 +5,7 @@ from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import FP8, DType
-from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression
+from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression, instructions_of
 from tilewright.rounding import ceil_div
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -198,6 +198,18 @@ class Epilogue(NamedTuple):
         """Whether the result is alpha * sum, or its positive part: no operand is read and no function is computed."""
         plain = self.c is None and self.bias is None and self.expression is None
         return plain and self.activation in (None, "relu")
+
+    @property
+    def reads(self) -> int:
+        """How many operands it reads, but for scales and zero points."""
+        return sum(name not in HIDDEN for name, _ in self.read())
+
+    @property
+    def instructions(self) -> float:
+        """About how many it takes to finish a sum: three for an operand."""
+        if self.expression is None:
+            return instructions_of(filter(None, [self.activation])) + 3 * self.reads
+        return (self.expression.instructions + 3 * self.reads) / len(self.expression.sums)
 
     @property
     def sums_columns(self) -> bool:

@@ -1,7 +1,7 @@
 """The model of the machine against figures measured on an H200 (random data, settled unless stated)."""
 
 from dataclasses import replace
-from math import ceil, hypot
+from math import ceil, hypot, inf
 from random import Random
 
 import numpy as np
@@ -13,7 +13,7 @@ from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.kernels.wgmma_operands import scattered
 from tilewright.kernels.wgmma_space import tiles_of
-from tilewright.model.cost import COSTS, Tiles, prepare, times
+from tilewright.model.cost import COSTS, Tiles, fixed, found_of, prepare
 from tilewright.model.prediction import SHIFTED, STREAMED, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.problem import Matrix, Problem
@@ -154,6 +154,30 @@ def test_what_a_cta_stores_takes_its_time_whoever_stores_it():
     np.testing.assert_allclose(shifted.wave - plain.wave, [SHIFTED, 2 * SHIFTED])
 
 
+def test_tensor_cores_wait_while_sums_are_finished_and_less_by_turns():
+    shared = WgmmaConfig(tile_m=256, tile_n=176, epilogue="direct")
+    configs = [shared, replace(shared, tile_m=128, overlap=False, ping_pong=True), replace(shared, tile_n=208)]
+    with_bias = tiles_of(configs, H200, finish=(10.0, 25.0))
+    np.testing.assert_array_equal(with_bias.finish, [10, 10, 25])  # beside 208 sums, threads have no registers
+
+    def loop(tiles, m):
+        unlimited = COSTS._replace(power=inf)
+        return found_of(fixed(prepare(tiles, "wgmma", bf16, H200, unlimited), 176, 1 << 14), m)
+
+    for waves in (1, 2, 3):
+        m = 132 * 256 * waves
+        plain, finished = (
+            loop(tiles_of(configs[:1], H200), m),
+            loop(tiles_of(configs[:1], H200, finish=(10.0, 25.0)), m),
+        )
+        assert finished.waves == waves
+        clocks = 256 * 176 * 10 / 128 * COSTS.finish
+        np.testing.assert_allclose(finished.us - plain.us, waves * clocks / COSTS.clock)
+        turns = loop(tiles_of(configs[1:2], H200), m), loop(tiles_of(configs[1:2], H200, finish=(10.0, 25.0)), m)
+        ends = 2 + (2 * waves - 1) / 2  # in tiles of half the height; the last one has nobody to hide behind
+        np.testing.assert_allclose(turns[1].us - turns[0].us, ends * clocks / 2 / COSTS.clock)
+
+
 @pytest.mark.parametrize(
     ("dtype", "n", "stored"),
     [(bf16, 1000, (False, False)), (bf16, 1001, (False, True)), (fp8_e4m3, 1001, (True, True)),
@@ -201,4 +225,7 @@ def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
 
     for _ in range(200):
         product = (*(rng.randint(1, 9000) for _ in range(3)), rng.randint(1, 9))
-        np.testing.assert_allclose(times(prepared, *product), [us(product, way) for way in ways], rtol=1e-12)
+        m, *others = product
+        np.testing.assert_allclose(
+            found_of(fixed(prepared, *others), m).us, [us(product, way) for way in ways], rtol=1e-12
+        )

@@ -147,6 +147,16 @@ CHOICES = (
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
+        "4096x16384x2048 nt bf16",
+        H200,
+        WgmmaConfig(tile_m=256, tile_n=200, stages=3, group_m=8, epilogue="direct"),
+    ),
+    (  # what one consumer computes of its sums is behind what the other one multiplies
+        "4096x16384x2048 nt bf16 + bias gelu",
+        H200,
+        WgmmaConfig(tile_n=176, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+    ),
+    (
         "4096x4096x4096 nt bf16 -> fp32",
         H200,
         WgmmaConfig(group_m=16, epilogue="direct", overlap=False, wait_depth=1),
@@ -154,7 +164,7 @@ CHOICES = (
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=160),
+        WgmmaConfig(tile_m=256, tile_n=160, cluster_n=2),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",

@@ -3,6 +3,7 @@
 import pytest
 
 from tilewright.dtypes import bf16, fp32
+from tilewright.expression.grammar import parse
 from tilewright.problem import OPERANDS, Epilogue, Matrix, Problem
 
 A, B, OUT = Matrix(bf16, 40, 1), Matrix(bf16, 1, 40), Matrix(bf16, 30, 1)
@@ -57,3 +58,16 @@ def test_operands_are_replaced_wherever_they_stand():
         {"out": other, "bias": bias}
     )
     assert (changed.a, changed.out, changed.epilogue) == (A, other, Epilogue(bias=bias, activation="silu"))
+
+
+def test_what_an_epilogue_takes_to_finish_a_sum():
+    bias, scale = Matrix(bf16, 0, 1), Matrix(fp32, 1, 0)
+    assert Epilogue().instructions == 0
+    assert Epilogue(activation="relu").instructions == 1
+    assert (Epilogue(activation="gelu").instructions, Epilogue(bias=bias, activation="gelu").instructions) == (8, 11)
+    fused = Epilogue(expression=parse("gelu(acc + bias) * 2", ["bias"]), operands=(bias,))
+    assert (fused.reads, fused.instructions) == (1, 13)
+    gated = Epilogue(expression=parse("silu(x) * y", [], "stacked"))
+    assert gated.instructions == 4.5  # for each of two sums
+    scaled = fused.expression._replace(operands=("scale_a", "bias"), recipe="row")
+    assert Epilogue(expression=scaled, operands=(scale, bias)).reads == 1

@@ -1,6 +1,6 @@
 """The tree of an expression, and the operations of which it is made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 Gate = Literal["interleaved", "stacked"]
@@ -66,6 +66,9 @@ OPERATIONS: dict[str, tuple[int, str]] = {
 
 The functions are in cuda/epilogue/.
 """
+
+LONG = {"/", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "gelu", "gelu_tanh", "silu"}
+"""The operations that take some eight instructions rather than one."""
 
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 """The operations whose value is a condition, which only `where` takes, as its first."""
@@ -167,12 +170,22 @@ class Expression(NamedTuple):
         """The number of operations."""
         return sum(isinstance(node, Operation) for node in nodes(self.root))
 
+    @property
+    def instructions(self) -> int:
+        """About how many instructions its operations take."""
+        return instructions_of(node.name for node in nodes(self.root) if isinstance(node, Operation))
+
     def cuda(self, names: Mapping[str, str]) -> str:
         """The CUDA expression, with these CUDA expressions of type float for the sums and the operands.
 
         It includes nothing of the user's text: each name is looked up, and each number is written anew.
         """
         return _written(joined(self.root), _CUDA, names, lambda value: f"{value.hex()}f")
+
+
+def instructions_of(operations: Iterable[str]) -> int:
+    """About how many instructions these operations take."""
+    return sum(8 if name in LONG else 1 for name in operations)
 
 
 def nodes(root: Node) -> Iterator[Node]:

@@ -20,6 +20,7 @@ from tilewright.kernels.wgmma_config import SPAN, SPAN_BYTES, WgmmaConfig
 from tilewright.kernels.wgmma_constants import WgmmaConstants, WgmmaFeatures, constants_of
 from tilewright.kernels.wgmma_operands import (
     Stores,
+    finish,
     most_accumulators,
     multiple_n,
     operands_of,
@@ -315,7 +316,15 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
     return prepared_of(
-        config, mn_major, scattered(problem), promotion(problem), shifted, power, problem.a.dtype, hardware
+        config,
+        mn_major,
+        scattered(problem),
+        promotion(problem),
+        finish(problem),
+        shifted,
+        power,
+        problem.a.dtype,
+        hardware,
     )
 
 
@@ -341,6 +350,7 @@ def _limits_of(problem: Problem) -> tuple[Limits, int]:
         whole_sums=problem.a.dtype is int8,
         scaled_columns=scaled_columns(problem.recipe),
         stacked=problem.epilogue.is_stacked,
+        finish=finish(problem),
     )
     return limits, row_bytes(problem)
 

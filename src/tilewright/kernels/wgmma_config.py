@@ -57,6 +57,11 @@ class WgmmaConfig:
         return 1 if self.ping_pong else {64: 1, 192: 3}.get(self.tile_m, 2)
 
     @property
+    def thread_sums(self) -> int:
+        """The sums that a thread has of a tile."""
+        return self.tile_m * self.tile_n // (WARPGROUP * self.sharers)
+
+    @property
     def consumers(self) -> int:
         """The number of warpgroups that multiply."""
         return 2 if self.ping_pong else self.sharers

@@ -125,6 +125,12 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
     return most, 64 if len(operands) > 4 else 128
 
 
+def finish(problem: Problem) -> tuple[float, float]:
+    """As in `Limits`: without registers, an operand takes ten instructions more."""
+    instructions = problem.epilogue.instructions
+    return instructions, instructions + 10 * bool(problem.epilogue.reads)
+
+
 def scattered(problem: Problem) -> tuple[bool, bool]:
     """Whether out is stored element by element, as the problem stands and transposed.
 

@@ -14,7 +14,6 @@ from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import (
     SPAN,
     SPAN_BYTES,
-    WARPGROUP,
     WgmmaConfig,
     has_two_scales,
     promoted_registers,
@@ -35,6 +34,9 @@ by CTAs with one tile, and by those with several. With more rows, they delay wha
 LOWER = 0.8
 """Times the height of bands in which a wave is as high as wide, without clusters: SMs side by side then have CTAs that
 follow each other, and L2 answers those that ask for the same columns of B at once (docs/performance-log.md)."""
+
+ROOM = 176
+"""Sums of a thread beside which it has registers for operands of the epilogue; with more, it keeps some in memory."""
 
 LISTED = 24
 """How many Configs are listed for a problem."""
@@ -123,6 +125,7 @@ class Limits(NamedTuple):
     keeps_columns: whether the transposed product is another one. input_bytes: of A's and B's elements. promotion: how
     products leave the tensor cores after every k-block, of 128, if they do. whole_sums: if sums are of int32.
     scaled_columns: as in EpilogueConstants. stacked: whether half of a tile's columns come from each half of b.
+    finish: instructions between a sum and what is stored of it, where a thread has up to ROOM sums, and where more.
     """
 
     mn_major: tuple[bool, bool]
@@ -138,6 +141,7 @@ class Limits(NamedTuple):
     whole_sums: bool = False
     scaled_columns: int = 0
     stacked: bool = False
+    finish: tuple[float, float] = (0.0, 0.0)
 
     @property
     def gated(self) -> bool:
@@ -156,7 +160,9 @@ class Space:
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        tiles = tiles_of(list(legal.values()), hardware, limits.mn_major, limits.scattered, limits.promotion)
+        tiles = tiles_of(
+            list(legal.values()), hardware, limits.mn_major, limits.scattered, limits.promotion, limits.finish
+        )
         self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 
     def _is_legal(self, config: WgmmaConfig) -> bool:
@@ -166,7 +172,7 @@ class Space:
             return False  # elements of two bytes were no quicker so
         if config.cluster_m * config.cluster_n * config.split_k > self._hardware.sm_count:
             return False
-        if config.tile_m * config.tile_n > self._limits.most[config.swap_ab] * WARPGROUP * config.sharers:
+        if config.thread_sums > self._limits.most[config.swap_ab]:
             return False
         if self._limits.promotion and (config.ping_pong or not self._promotes(config)):
             return False
@@ -290,6 +296,7 @@ def tiles_of(
     mn_major: tuple[bool, bool] = (False, False),
     scattered: tuple[bool, bool] = (False, False),
     promotion: Promotion | None = None,
+    finish: tuple[float, float] = (0.0, 0.0),
 ) -> Tiles:
     """The Configs as the model of times sees them; for the others, see Limits."""
     fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
@@ -298,7 +305,9 @@ def tiles_of(
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab], config.ping_pong) for config in configs]
-    return Tiles(*numbers, *np.array(choices, bool).T)._replace(promotion=promotion)
+    return Tiles(*numbers, *np.array(choices, bool).T)._replace(
+        promotion=promotion, finish=np.array([finish[config.thread_sums > ROOM] for config in configs])
+    )
 
 
 @lru_cache(maxsize=256)
@@ -307,13 +316,14 @@ def prepared_of(
     mn_major: tuple[bool, bool],
     scattered: tuple[bool, bool],
     promotion: Promotion | None,
+    finish: tuple[float, float],
     shifted: bool,
     power: Power,
     dtype: DType,
     hardware: Hardware,
 ) -> Prepared:
-    """What the prediction of a Config's times begins with, kept; for mn_major, scattered and promotion, see Limits."""
-    tiles = tiles_of([config], hardware, mn_major, scattered, promotion)
+    """What the prediction of a Config's times begins with, kept; for the others, see Limits."""
+    tiles = tiles_of([config], hardware, mn_major, scattered, promotion, finish)
     return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
 
 

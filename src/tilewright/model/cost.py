@@ -3,7 +3,7 @@
 A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have as many bytes:
 
     step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
-    time = max(waves * steps * step, DRAM, power) + launch + epilogue + exchange of split k + later waves
+    time = max(waves * (steps * step + finish), DRAM, power) + launch + epilogue + exchange of split k + later waves
 
 `wgmma` overlaps all that a step needs, so the slowest part counts; p-norms stand for maxima, so that near ties cost
 both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multiplying and delivering elements.
@@ -31,10 +31,8 @@ Array: TypeAlias = "NDArray[np.float64]"
 class Costs(NamedTuple):
     """What parts of a step and of a launch cost an SM; the defaults are those of `wgmma` on any Hopper GPU.
 
-    clock: clocks per us.
-    multiply: clocks of multiplication over those of the unit's rate.
-    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM.
-    fill: bytes per clock that reach the SMEM of an SM.
+    clock: clocks per us. multiply: clocks of multiplication over those of the unit's rate.
+    smem: clocks for 128 bytes of operands that a wgmma reads from SMEM. fill: bytes per clock that reach an SM's SMEM.
     l2: bytes per clock and SM that L2 gives when all SMs ask.
     misaligned: how many times as much it gives where rows do not begin on its lines of 128 bytes.
     handover: clocks from slot to slot with one 64 of k each; `handover_power` says how fewer slots help.
@@ -48,8 +46,8 @@ class Costs(NamedTuple):
     (tile_m + tile_n) / (tile_m * tile_n).
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
-    promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add their products to sums
-    while another one multiplies.
+    promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies.
+    finish: clocks that tensor cores wait for each in which CUDA cores finish sums; half as many if others multiply.
     """
 
     clock: float = 1850.0
@@ -75,6 +73,7 @@ class Costs(NamedTuple):
     cluster_launch: float = 0.05
     scattered: float = 2.0
     promotion: float = 100.0
+    finish: float = 1.6
 
 
 COSTS = Costs()
@@ -98,7 +97,7 @@ class Tiles(NamedTuple):
     sharers: warpgroups that make a tile together. rows_m, rows_n: what is brought of A and of B for a tile, in rows of
     64 of k; MN-major operands come in panels. swapped: whether the tiles cut the transposed product, so that tile_m
     lies along n. scattered: whether elements of out are stored one by one. by_turns: whether two consumers take tiles
-    by turns. promotion: None where tensor cores add up.
+    by turns. promotion: None where tensor cores add up. finish: instructions between a sum and what is stored of it.
     """
 
     tile_m: Array
@@ -115,6 +114,7 @@ class Tiles(NamedTuple):
     scattered: "NDArray[np.bool_]"
     by_turns: "NDArray[np.bool_]"
     promotion: Promotion | None = None
+    finish: "Array | float" = 0.0
 
 
 class Prepared(NamedTuple):
@@ -123,7 +123,8 @@ class Prepared(NamedTuple):
     along: the extents along m and along n that a cluster makes in a round. padded: what is brought for a tile over what
     it takes. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
     if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely.
-    fixed: us of the launch and of what follows the last steps. wave: us of what follows those of an earlier wave.
+    fixed: us of the launch and of what follows the last steps. wave: us of what follows the steps of an earlier wave.
+    finish: us that a wave waits for CUDA cores, and whether any does.
     """
 
     tiles: Tiles
@@ -138,6 +139,7 @@ class Prepared(NamedTuple):
     energy: Array
     fixed: Array
     wave: Array
+    finish: tuple[Array, bool]
     dram: float
     padded: Array
     costs: Costs
@@ -166,6 +168,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     energy = 2e-6 * (tile_m * tile_n + costs.delivery * rows) / (costs.power * k / 64)
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
     epilogue = elements / 8192 * costs.epilogue
+    finish = elements * tiles.finish / gpu.macs("cuda_cores", fp32) / costs.clock * costs.finish
     scattered = elements / tiles.sharers / 8192 * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
@@ -182,7 +185,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         tiles.tile_k * (tiles.split_k - 1),
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
-        costs.wave + scattered + epilogue * tiles.by_turns,
+        costs.wave + scattered + (epilogue + 2 * finish) * tiles.by_turns,
+        (finish, bool(finish.any())),
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         np.array(_along(tiles.swapped, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
         costs,
@@ -277,13 +281,12 @@ def found_of(fixed: Fixed, m: int) -> Found:
     dram = again * (m * fixed.dram[0] + fixed.dram[1])
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
-    us = np.maximum(np.sqrt(busy * busy + dram * dram), energy) + prepared.fixed + (waves - 1) * fixed.wave
+    loop = np.sqrt(busy * busy + dram * dram)
+    if prepared.finish[1]:  # a consumer by itself, while another one multiplies but for the last tile
+        alone = 1 + prepared.tiles.by_turns
+        loop += prepared.finish[0] * (alone + (waves - 1) / alone)
+    us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
     return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, us)
-
-
-def times(prepared: Prepared, m: int, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Array:
-    """The time in us of each way to cut `batch_count` products; row_bytes: as in `fixed`."""
-    return found_of(fixed(prepared, n, k, batch_count, row_bytes), m).us
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

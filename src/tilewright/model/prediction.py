@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import COSTS, Costs, Prepared, Tiles, fixed, prepare, times
+from tilewright.model.cost import COSTS, Costs, Prepared, Tiles, fixed, found_of, prepare
 from tilewright.problem import Problem
 
 STREAMED = 0.93
@@ -77,6 +77,7 @@ TIMES = Costs(
     cluster_launch=0.279,
     scattered=2.71,
     promotion=50.0,
+    finish=0.8,
 )
 """The Costs of times of `wgmma`, fitted to those Configs that took at most a quarter longer than a product's best one,
 in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
@@ -156,13 +157,14 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "L2": ("l2",),
     "handovers of slots": ("handover", "apart", "outside"),
     "promotion of sums": ("promotion",),
+    "the epilogue": ("finish",),
     "GMEM": ("dram_share",),
     "power": ("power",),
 }
 """The Costs that make up each limit."""
 
 _FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
-_FREE |= {"promotion": 0.0, "dram_share": inf, "power": inf}
+_FREE |= {"promotion": 0.0, "finish": 0.0, "dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 
@@ -182,7 +184,7 @@ def prepare_in(
 def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int = 128) -> Prediction:
     """The time of `problem`, cut in the one way that was prepared; row_bytes: as in `fixed`.
 
-    It is that of `times`, or what DRAM takes at least for each operand once.
+    It is that of `found_of`, or what DRAM takes at least for each operand once.
     """
     tiles = prepared.tiles
     clusters, waves = _clusters(prepared, problem)
@@ -240,7 +242,7 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
 
 
 def _us(prepared: Prepared, problem: Problem, row_bytes: int) -> float:
-    return times(prepared, problem.m, problem.n, problem.k, problem.batch_count, row_bytes).item()
+    return found_of(fixed(prepared, problem.n, problem.k, problem.batch_count, row_bytes), problem.m).us.item()
 
 
 def _streamed(problem: Problem, prepared: Prepared, gpu: Hardware) -> float:

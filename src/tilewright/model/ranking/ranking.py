@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 
 
 class Ranking:
-    """Ways to cut products on one GPU; a product is what `model.cost.times` takes."""
+    """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take."""
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
         self._prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
