@@ -89,6 +89,7 @@ UNSEEN = {
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
+    "sweep_functions_second_h100": "large products of bf16 with a bias, gelu or silu, later",
 }
 """Records to which no tree is fitted; `Costs.finish` was fitted to those with functions."""
 

@@ -36,7 +36,7 @@ LOWER = 0.8
 follow each other, and L2 answers those that ask for the same columns of B at once (docs/performance-log.md)."""
 
 ROOM = 176
-"""Sums of a thread beside which it has registers for operands of the epilogue; with more, it keeps some in memory."""
+"""Sums of a thread beside which it has registers for an epilogue; with more, it keeps some values in memory."""
 
 LISTED = 24
 """How many Configs are listed for a problem."""

@@ -282,9 +282,8 @@ def found_of(fixed: Fixed, m: int) -> Found:
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
     loop = np.sqrt(busy * busy + dram * dram)
-    if prepared.finish[1]:  # a consumer by itself, while another one multiplies but for the last tile
-        alone = 1 + prepared.tiles.by_turns
-        loop += prepared.finish[0] * (alone + (waves - 1) / alone)
+    if prepared.finish[1]:
+        loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
     us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
     return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, us)
 
