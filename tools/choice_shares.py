@@ -51,6 +51,8 @@ RECORDS = {
     "sweep_near_layers_h100": "the same, of 16 to 1,300 rows and weights as layers have them",
     "sweep_near_layers_second_h100": "the same, later",
     "sweep_near_fourth_h100": "random products and batches, nt and nn, Configs near the choice, later",
+    "sweep_ahead_h100": "128 to 700 rows of bf16 and fp16, weights as layers have them, nt, nn and tn",
+    "sweep_near_layers_third_h100": "100 to 1,300 rows of bf16, weights as layers have them, nt and nn",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -84,7 +86,7 @@ FEW_ROWS = {
 }
 
 UNSEEN = {
-    "sweep_ahead_h100": "128 to 700 rows of bf16 and fp16, weights as layers have them, nt, nn and tn",
+    "sweep_unseen_layers_h100": "100 to 1,300 rows of bf16 and fp16, weights as layers have them, nt and nn",
     "sweep_ahead_bytes_h100": "112 to 700 rows of fp8, nt",
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",

@@ -13,6 +13,7 @@ examples:
   python tools/sweep.py sweep.json --draw large               others that take long
   python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
   python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
+  python tools/sweep.py sweep.json --vary group_m=1,2,4   each of them in other orders of tiles too
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
 
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -47,7 +49,7 @@ from tilewright.rounding import round_up  # noqa: E402
 
 FIELDS = (
     "tile_m", "tile_n", "tile_k", "cluster_m", "cluster_n", "split_k", "swap_ab", "stages", "overlap", "epilogue",
-    "ping_pong",
+    "ping_pong", "group_m", "prefetch",
 )  # fmt: skip
 OF_SHAPE = ("m", "n", "k", "batch", "layout", "elements", "fused")
 LAYOUTS = ("nt", "nn", "tn", "tt")
@@ -71,6 +73,9 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--epilogues", nargs="+", default=[""], metavar="TEXT", help="of acc and bias; by default none")
+    parser.add_argument(
+        "--vary", type=_varied, default=("", ()), metavar="FIELD=N,N", help="each Config with these too"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
@@ -85,10 +90,17 @@ def main() -> None:
                 continue
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:
-                launches += _measured(shape, gpu, pool, random, options.best, options.random)
+                launches += _measured(shape, gpu, pool, random, options.best, options.random, options.vary)
             except KeyboardInterrupt:
                 break
             options.record.write_text(text_of(_record(gpu, options.seed), launches))
+
+
+def _varied(text: str) -> tuple[str, Sequence[int]]:
+    field, _, values = text.partition("=")
+    if field not in ("group_m", "prefetch"):
+        raise argparse.ArgumentTypeError(f"{text!r} has no field to vary: use group_m=1,2 or prefetch=0,8")
+    return field, [int(value) for value in values.split(",")]
 
 
 def _shape(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
@@ -131,21 +143,29 @@ DRAWS = {"any": _shape, "large": _large, "layers": _layers}
 
 
 def _measured(
-    shape: Shape, gpu: GpuBackend, pool: CompilerPool, random: Random, best: int, others: int
+    shape: Shape,
+    gpu: GpuBackend,
+    pool: CompilerPool,
+    random: Random,
+    best: int,
+    others: int,
+    vary: tuple[str, Sequence[int]],
 ) -> Iterator[list[Any]]:
     """A row of the record for each Config that is right."""
     kernel, problem = KERNELS["wgmma"], posed(shape)
     ranked = list(kernel.candidates(problem, gpu.hardware, RANKED))
     chosen = ranked[:best] + random.sample(ranked[best:], min(others, max(len(ranked) - best, 0)))
-    units: dict[TranslationUnit, Candidate] = {}
+    field, values = vary
+    chosen += [replace(config, **{field: value}) for config in chosen for value in values]
+    units: dict[tuple[TranslationUnit, int, int], Candidate] = {}
     for config in chosen:
         candidate = Candidate(kernel, config, kernel.assemble(config, problem, gpu.hardware))
-        units.setdefault(candidate.source, candidate)
+        units.setdefault((candidate.source, config.group_m, config.prefetch), candidate)
     for candidate, times in sampled(list(units.values()), problem, gpu, pool, rounds=2 * ROUNDS):
-        values = [getattr(candidate.config, name) for name in FIELDS]
+        of_config = [getattr(candidate.config, name) for name in FIELDS]
         halves = times[:ROUNDS], times[ROUNDS:]
         of_shape = [getattr(shape, name) for name in OF_SHAPE]
-        yield [*of_shape, *values, *map(_median, halves)]
+        yield [*of_shape, *of_config, *map(_median, halves)]
 
 
 def timed(

@@ -98,7 +98,7 @@ CHOICES = (
             tile_n=144,
             stages=8,
             cluster_m=4,
-            group_m=4,
+            group_m=1,
             epilogue="direct",
             overlap=False,
             wait_depth=1,
@@ -169,15 +169,13 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(
-            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
-        ),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
         H200,
         WgmmaConfig(
-            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=4, epilogue="direct", overlap=False, wait_depth=1
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=1, epilogue="direct", overlap=False, wait_depth=1
         ),
     ),
     (
