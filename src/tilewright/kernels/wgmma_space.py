@@ -232,8 +232,8 @@ class Space:
         size = tiling.cluster_m * tiling.cluster_n * tiling.split_k
         at_once = self._hardware.clusters(size)
         several = tiles_m * tiles_n * batch_count > at_once and tiling.split_k == 1
-        # Few columns are all walked while their rows are at hand. Clusters that share B follow each other along a row of
-        # tiles if all work at once: L2 answers those that ask for the same rows of A at once.
+        # Few columns are all walked while their rows are at hand. Clusters that share B follow each other along a row
+        # of tiles if all work at once: L2 answers those that ask for the same rows of A at once.
         along_rows = (tiles_n <= 8 and tiles_n < tiles_m) or (tiling.cluster_m > 1 and not several)
         shape = tiling.tile_n * tiling.cluster_n / (tiling.tile_m * tiling.cluster_m)
         if size == 1:
