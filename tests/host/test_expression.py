@@ -142,6 +142,12 @@ def test_the_place_is_shown_in_a_text_of_several_lines_and_in_a_long_one():
         parse("acc" + " + 1" * 30 + " * wrong" + " + 1" * 30, ())
 
 
+def test_the_place_can_be_printed_whatever_the_text():
+    with pytest.raises(ArgumentValueError, match=r"acc \+ \?x\n {8}\^$") as raised:
+        parse("acc + \ud800x", ())
+    str(raised.value).encode()
+
+
 def test_what_does_not_fit_registers_is_an_error():
     balanced = "acc"
     for _ in range(6):

@@ -100,7 +100,7 @@ def place(text: str, start: int, end: int) -> str:
     """The text of an expression, with the part from `start` to `end` marked below it."""
     line = _line_of(text)
     first = max(0, min(start - _SHOWN // 3, len(line) - _SHOWN))
-    shown = line[first : first + _SHOWN]
+    shown = line[first : first + _SHOWN].encode("utf-8", "replace").decode()  # half of a pair cannot be printed
     marked = max(1, min(end, first + _SHOWN) - start)
     lead, tail = "..." if first else "", "..." if first + _SHOWN < len(line) else ""
     return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + start - first)}{'^' * marked}"
