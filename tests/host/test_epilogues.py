@@ -323,7 +323,7 @@ def test_the_cuda_of_an_expression():
     [
         ({"epilogue": "acc + x"}, "SHAPE, or a gate for x and y, or use acc\n  acc + x\n        ^"),
         ({"epilogue": "acc", "operands": {"x": ROW}}, "does not read: leave out"),
-        ({"operands": {"x": ROW}}, "operands=['x'] are read by an expression, and there is none: pass epilogue="),
+        ({"operands": {"x": ROW}}, "operands has 'x', and there is no expression to read it: pass epilogue="),
         ({"epilogue": "acc", "c": FULL}, "c was given beside epilogue="),
         ({"epilogue": "acc", "bias": ROW}, "bias was given beside epilogue="),
         ({"epilogue": "acc", "activation": "relu"}, "activation was given beside epilogue="),

@@ -40,7 +40,7 @@ def expression_of(
         raise ArgumentValueError(f"gate={gate!r} is unknown: use None or one of {', '.join(GATES)}")
     if epilogue is None and operands:
         raise ArgumentValueError(
-            f"operands={list(operands)} are read by an expression, and there is none: pass epilogue="
+            f"operands has {', '.join(map(repr, operands))}, and there is no expression to read it: pass epilogue="
         )
     scales = "recipe" if scaling.recipe is not None else "scale_out"
     if epilogue is None and gate is None and not outputs and not of_scaling:
