@@ -143,7 +143,7 @@ def _unseen_table() -> list[str]:
     """The same of records to which no tree is fitted: what today's choices have."""
     lines = [
         "",
-        "Of products that were measured after the trees were fitted, the choices have:",
+        "Of products to which no tree is fitted, the choices have (`Costs.finish` is fitted to those with functions):",
         "",
         "| products | record | number | Configs of one | mean | least | below 0.9 |",
         "|---|---|---|---|---|---|---|",
@@ -173,7 +173,8 @@ def _of_wgmma(name: str) -> Iterator[Picked]:
 
 def _unseen(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
-        choice = min(zip(_ranked(each), each.again.tolist(), strict=True))[1]
+        ranked = list(_ranked(each))
+        choice = float(each.again[ranked.index(min(ranked))])  # the first of equals
         yield Picked(each.shape, each.us.size, float(each.again[each.us.argmin()]) / choice)
 
 

@@ -206,9 +206,11 @@ class Epilogue(NamedTuple):
 
     @property
     def instructions(self) -> float:
-        """About how many it takes to finish a sum: three for an operand."""
+        """About how many it takes to finish a sum: three to read an operand."""
+        if self.is_linear:
+            return 0.0
         if self.expression is None:
-            return instructions_of(filter(None, [self.activation])) + 3 * self.reads
+            return instructions_of(filter(None, [self.activation])) + 4 * self.reads
         return (self.expression.instructions + 3 * self.reads) / len(self.expression.sums)
 
     @property

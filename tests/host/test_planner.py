@@ -164,7 +164,7 @@ CHOICES = (
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=160, cluster_n=2),
+        WgmmaConfig(tile_m=256, tile_n=160),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",

@@ -3,7 +3,7 @@
 A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have as many bytes:
 
     step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
-    time = max(waves * (steps * step + finish), DRAM, power) + launch + epilogue + exchange of split k + later waves
+    time = max(max(waves * steps * step, DRAM) + finish, power) + launch + epilogue + exchange of split k + later waves
 
 `wgmma` overlaps all that a step needs, so the slowest part counts; p-norms stand for maxima, so that near ties cost
 both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multiplying and delivering elements.
@@ -47,7 +47,7 @@ class Costs(NamedTuple):
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies.
-    finish: clocks that tensor cores wait for each in which CUDA cores finish sums; half as many if others multiply.
+    finish: clocks that tensor cores wait for a clock of CUDA cores that finish sums; half, but at the end, by turns.
     """
 
     clock: float = 1850.0
@@ -185,7 +185,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         tiles.tile_k * (tiles.split_k - 1),
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
-        costs.wave + scattered + (epilogue + 2 * finish) * tiles.by_turns,
+        costs.wave + scattered + epilogue * tiles.by_turns,
         (finish, bool(finish.any())),
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         np.array(_along(tiles.swapped, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
@@ -252,7 +252,8 @@ def wave_of(prepared: Prepared, steps: Array) -> Array:
 class Found(NamedTuple):
     """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
 
-    at_once: clusters that work together. busy, dram, energy: us of the loop if SMs, memory or power alone limit it.
+    at_once: clusters that work together. busy, dram, energy: us of the loop if SMs, memory or power alone limit it, and
+    loop, if power does not.
     """
 
     tiles_m: Array
@@ -263,6 +264,7 @@ class Found(NamedTuple):
     busy: Array
     dram: Array
     energy: Array
+    loop: Array
     us: Array
 
 
@@ -285,7 +287,7 @@ def found_of(fixed: Fixed, m: int) -> Found:
     if prepared.finish[1]:
         loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
     us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
-    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, us)
+    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, loop, us)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

@@ -10,7 +10,6 @@ A server waits for the answers at many m, so those about n, k and the batch, and
 import json
 from collections.abc import Mapping
 from functools import cache, cached_property
-from math import hypot
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,7 @@ def is_limited_by_power(found: Found) -> bool:
     Launches of the records ran in turns and shared one clock, so the more power of a Config cost the others time.
     """
     quickest = found.us.argmin()
-    return bool(found.energy[quickest] >= hypot(found.busy[quickest], found.dram[quickest]))
+    return bool(found.energy[quickest] >= found.loop[quickest])
 
 
 class Correction:
@@ -143,7 +142,7 @@ class OfProducts:
     def _of_rows(self, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
         """Those that may change with m."""
         fixed, share, most_at_once, l2_work, steps, along_m, tiles_n, covered_n = self._of_ways.take(ways, axis=1)
-        tiles_m, clusters, at_once, waves, step, busy, dram, energy, us = [part[ways] for part in found]
+        tiles_m, clusters, at_once, waves, step, busy, dram, energy, _, us = [part[ways] for part in found]
         asked = np.empty((len(_OF_ROWS), len(ways)))
         asked[:-1] = (
             busy / us, dram / us, energy / us, fixed / us, waves, at_once * share, clusters / (waves * most_at_once),
