@@ -33,10 +33,9 @@ class Costs(NamedTuple):
 
     clock: clocks per us. multiply: clocks of multiplication over those of the unit's rate.
     smem: clocks for 128 bytes of operands that a wgmma reads from SMEM. fill: bytes per clock that reach an SM's SMEM.
-    l2: bytes per clock and SM that L2 gives when all SMs ask.
-    misaligned: how many times as much it gives where rows do not begin on its lines of 128 bytes.
-    handover: clocks from slot to slot with one 64 of k each; `handover_power` says how fewer slots help.
-    cluster: the share by which a handover between the CTAs of a cluster takes longer.
+    l2: bytes per clock and SM that L2 gives when all SMs ask; `misaligned`: times as much if rows begin off its lines.
+    handover: clocks from slot to slot with one 64 of k each, `handover_power`: how fewer slots help; `cluster`: the
+    share by which one between the CTAs of a cluster takes longer.
     apart: clocks of a step if a cluster shares the smaller operand, so that its CTAs wait for two streams of the other.
     outside: clocks per row of a tile that lies outside an operand: TMA is slow there.
     dram_share: of the data sheet's bandwidth; `streamed`: at most, where memory alone takes time. again: the share by
