@@ -200,7 +200,8 @@ def _few_rows(name: str) -> Iterator[Picked]:
         if launches["wgmma"]:
             others = measured_of(gpu, shape, launches["wgmma"])
             ranked += zip(_ranked(others), others.us.tolist(), strict=True)
-        yield Picked(shape, len(ranked), min(us for _, us in ranked) / min(ranked)[1])
+        _, choice = min(ranked, key=lambda each: each[0])  # the first of equals
+        yield Picked(shape, len(ranked), min(us for _, us in ranked) / choice)
 
 
 def _ranked(measured: Measured) -> Iterator[float]:

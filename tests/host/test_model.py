@@ -14,9 +14,9 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.kernels.wgmma_operands import scattered
 from tilewright.kernels.wgmma_space import tiles_of
 from tilewright.model.cost import COSTS, Tiles, fixed, found_of, prepare
-from tilewright.model.prediction import SHIFTED, STREAMED, costs_of, prepare_in
+from tilewright.model.prediction import SHIFTED, STREAMED, TIMES, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light
-from tilewright.problem import Matrix, Problem
+from tilewright.problem import Epilogue, Matrix, Problem
 
 # cuBLAS, whose large bf16 kernels make 128x256 tiles.
 SETTLED = [
@@ -176,6 +176,22 @@ def test_tensor_cores_wait_while_sums_are_finished_and_less_by_turns():
         turns = loop(tiles_of(configs[1:2], H200), m), loop(tiles_of(configs[1:2], H200, finish=(10.0, 25.0)), m)
         ends = 1 + (2 * waves - 1) / 2  # in tiles of half the height; the last one has nobody to hide behind
         np.testing.assert_allclose(turns[1].us - turns[0].us, ends * clocks / 2 / COSTS.clock)
+
+
+@pytest.mark.parametrize("turns", [{}, {"overlap": False, "ping_pong": True}])
+def test_what_an_epilogue_computes_takes_time_beside_the_loop(turns):
+    kernel, plain = KERNELS["wgmma"], product(1024, 1664, 1024)  # two waves of an H20, which power does not limit
+    fused = plain._replace(epilogue=Epilogue(activation="gelu"))
+    config = WgmmaConfig(128, 128, 4, epilogue="direct", **turns)
+    first, second = (kernel.breakdown(config, each, H20, "burst") for each in (plain, fused))
+    clock = TIMES.clock * H20.clock("wgmma") / H200.clock("wgmma")
+    name = "functions of the epilogue"
+    assert name not in first.limits
+    assert {**first.limits, name: second.limits[name]} == pytest.approx(second.limits)
+    longer = kernel.predict(config, fused, H20, "burst").seconds - kernel.predict(config, plain, H20, "burst").seconds
+    assert longer == pytest.approx(second.limits[name])
+    assert longer == pytest.approx((1.5 if turns else 2) * 128 * 128 * 8 / 128 * 0.8 / clock / 1e6)
+    assert sum(second.parts) - sum(first.parts) == pytest.approx(longer)
 
 
 @pytest.mark.parametrize(

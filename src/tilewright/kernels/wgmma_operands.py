@@ -126,7 +126,7 @@ def most_accumulators(problem: Problem) -> tuple[int, int]:
 
 
 def finish(problem: Problem) -> tuple[float, float]:
-    """As in `Limits`: where registers are few, functions take some three instructions more, and operands thirteen."""
+    """As in `Limits`: with more sums, three instructions more, or thirteen if an operand is read."""
     instructions = problem.epilogue.instructions
     return instructions, instructions + (13 if problem.epilogue.reads else 3 * bool(instructions))
 

@@ -11,8 +11,8 @@ both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multip
 The constants of `wgmma` were fitted to results/calibration_h200.json, which has 5,060 launches of 156 products on an
 H200, in graphs, inputs past L2 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick
 has 0.966 of the best rate, while times are 12% off (median); `ranking` corrects the order. `epilogue` is also from
-results/sweep_h200.json, `streamed` from gemv_h200.json, and that consumers by turns have no constant of their own
-from by_turns_h200.json.
+results/sweep_h200.json, `streamed` from gemv_h200.json, `finish` from sweep_functions_*_h100.json, and that consumers
+by turns have no constant of their own from by_turns_h200.json.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias

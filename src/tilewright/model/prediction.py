@@ -84,7 +84,8 @@ in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
 
 Fitted to every second product, they were within 10% for 67% of the others (median 7%) and within a quarter or 0.5 us
 for 99%; `epilogue` was then fitted again by itself, since it counts what a CTA stores. `multiply` was not fitted, nor
-was the speed of streaming. `promotion` is from sweep_blocks_near_*_h100.json. No suite was fitted to:
+was the speed of streaming. `promotion` is from sweep_blocks_near_*_h100.json; `finish` was measured at 8192x8192x1024
+(docs/performance-log.md), and is less than what choices are best with. No suite was fitted to:
 results/explain_accuracy.json has what they make of suites. `clock` is an H200's. `python tools/calibrate.py` with
 `--fit-times` looks for better ones.
 """
@@ -127,8 +128,8 @@ class Parts(NamedTuple):
     """Where a predicted time goes, in seconds; they add up to it.
 
     launch: until the kernel runs. prologue: until the first k-block is there. main_loop: if the tiles were spread
-    evenly over the waves. tail: what a last wave that is not full adds. epilogue: of all waves, and the exchange of
-    partial sums.
+    evenly over the waves; tensor cores also wait there for functions and operands of the epilogue. tail: what a last
+    wave that is not full adds. epilogue: of all waves, and the exchange of partial sums.
     """
 
     launch: float
@@ -157,7 +158,7 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "L2": ("l2",),
     "handovers of slots": ("handover", "apart", "outside"),
     "promotion of sums": ("promotion",),
-    "the epilogue": ("finish",),
+    "functions of the epilogue": ("finish",),
     "GMEM": ("dram_share",),
     "power": ("power",),
 }

@@ -120,7 +120,8 @@ __device__ __forceinline__ void load_chunk_between(uint32_t (&four)[4], const In
   uint16_t half = 0;
   load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
   // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0. A funnel
-  // shift takes the count modulo 32; forms of it by branches spill 8 to 92 bytes.
+  // shift takes the count modulo 32; a plain one by (at & 1) * 16 spills 40 bytes, and branches
+  // spill 8 to 92.
 #pragma unroll
   for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? __funnelshift_l(0u, half, at * 16) : 0;
 }
