@@ -19,9 +19,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -190,12 +193,29 @@ def stored(model: Any) -> dict[str, Any]:
     content: dict[str, Any] = {"features": correction.FEATURES, "asked": [], "thresholds": [], "leaves": []}
     for tree in found:
         unasked = DEPTH - len(tree["splits"])  # questions whose answer is always no
-        content["asked"].append([split["float_feature_index"] for split in tree["splits"]] + [0] * unasked)
-        borders = [float(f"{split['border']:.6g}") for split in tree["splits"]]
-        content["thresholds"].append(borders + [NEVER] * unasked)
-        leaves = [round(value / UNIT) for value in tree["leaf_values"]]
-        content["leaves"].append(leaves + [0] * (2**DEPTH - len(leaves)))
+        asked = [split["float_feature_index"] for split in tree["splits"]] + [0] * unasked
+        borders = [float(f"{split['border']:.6g}") for split in tree["splits"]] + [NEVER] * unasked
+        leaves = np.zeros(2**DEPTH, int)
+        leaves[: len(tree["leaf_values"])] = [round(value / UNIT) for value in tree["leaf_values"]]
+        order, leaves = ordered(leaves)
+        content["asked"].append([asked[question] for question in order])
+        content["thresholds"].append([borders[question] for question in order])
+        content["leaves"].append(leaves.tolist())
     return content
+
+
+def ordered(leaves: "NDArray[np.int_]") -> "tuple[list[int], NDArray[np.int_]]":
+    """The order of a tree's questions that brings leaves of 0 together, and its leaves then: wheels pack them better.
+
+    The first question is the lowest bit of a leaf's number.
+    """
+    answers = np.arange(2**DEPTH) >> np.arange(DEPTH)[:, None] & 1
+    used = answers @ (leaves != 0)
+    order = np.minimum(used, np.count_nonzero(leaves) - used).argsort(kind="stable")[::-1]
+    numbers = (answers << order.argsort()[:, None]).sum(axis=0)  # of the leaves, in the new order
+    moved = np.empty_like(leaves)
+    moved[numbers] = leaves
+    return order.tolist(), moved
 
 
 def text_of(content: dict[str, Any]) -> str:

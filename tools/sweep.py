@@ -98,9 +98,11 @@ def main() -> None:
 
 def _varied(text: str) -> tuple[str, Sequence[int]]:
     field, _, values = text.partition("=")
-    if field not in ("group_m", "prefetch"):
-        raise argparse.ArgumentTypeError(f"{text!r} has no field to vary: use group_m=1,2 or prefetch=0,8")
-    return field, [int(value) for value in values.split(",")]
+    least = {"group_m": 1, "prefetch": 0}
+    numbers = [int(value) for value in values.split(",")]
+    if field not in least or min(numbers) < least[field]:
+        raise argparse.ArgumentTypeError(f"{text!r} has nothing to vary: use group_m=1,2 or prefetch=0,8")
+    return field, numbers
 
 
 def _shape(random: Random, most_rows: int, layout: str, elements: str) -> Shape:

@@ -361,6 +361,7 @@ def test_what_is_wrong_is_said(options, message):
             {"epilogue": "acc+x", "operands": {"x": 2.0}},
             "operands['x'] is the number 2.0: write it into the expression, or pass an array\n  acc+x\n      ^",
         ),
+        ({"epilogue": "acc+x", "operands": {"x": np.float32(2)}}, "operands['x'] is the number 2.0: write it into"),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
         ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),

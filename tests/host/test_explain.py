@@ -185,6 +185,19 @@ def test_the_decision_names_who_was_asked():
 
 
 @pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "64x32x96 fp16 nt -> fp16 on an H200"),
+        ({"bias": tw.spec((32,), "fp16"), "activation": "gelu"}, "-> fp16, gelu(acc + bias), on an H200"),
+        ({"epilogue": "silu(x) * y", "gate": "stacked"}, "-> fp16, silu(x) * y, on an H200"),
+    ],
+)
+def test_the_first_line_says_what_becomes_of_the_sum(options, said):
+    found = tw.explain(stored(64, 96, "fp16", "n"), stored(96, 32, "fp16", "t"), gpu="H200", **options)
+    assert said in str(found).split("\n")[0]
+
+
+@pytest.mark.parametrize(
     ("m", "k", "words"),
     [(1, 4096, "a GEMV"), (63, 64, "a thin kernel"), (64, 257, "stream-K"), (64, 256, "a tiled GEMM")],
 )

@@ -100,7 +100,7 @@ class Explanation:
         """For JSON; times are in microseconds."""
         problem = self.problem
         record: dict[str, Any] = {
-            "product": str(problem),
+            "product": str(problem), "epilogue": problem.epilogue.text,
             "m": problem.m, "n": problem.n, "k": problem.k, "batch": list(problem.batch),
             "dtype": problem.a.dtype.name, "b_dtype": problem.b.dtype.name, "out_dtype": problem.out.dtype.name,
             "recipe": problem.recipe, "fast_accumulation": problem.fast_accumulation, "layout": problem.layout,

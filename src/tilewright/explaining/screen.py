@@ -17,7 +17,8 @@ FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch
 def text(record: Mapping[str, Any]) -> str:
     """The screen: at most 45 lines."""
     place = "" if record["present"] else ", which is not here"
-    lines = [f"{record['product']} on {with_article(record['gpu'])}{place}", ""]
+    of_sum = "" if record["epilogue"] == "acc" else f", {record['epilogue']},"
+    lines = [f"{record['product']}{of_sum} on {with_article(record['gpu'])}{place}", ""]
     lines += _labelled("plan", [f"{record['kernel']}: {_config(record['config'])}"])
     lines += _labelled("because", record["decision"])
     lines += _labelled("time", _time(record))

@@ -245,6 +245,8 @@ class _Reader:
             shown = _clipped(name)
             if name in sums_of(None) and set(_PAIR) <= set(self._names):
                 raise self._fault(node, "with a gate there is no acc: its sums are x and y, so write them")
+            if name.startswith("_"):
+                raise self._fault(node, f"{shown} is unknown, and operands' names begin with a letter: use {known}")
             passed = f"pass operands={{{shown!r}: array}}, on a command line --operand {shown}=SHAPE"
             raise self._fault(node, f"{shown} is unknown{_meant(name, self._names)}: {passed}{pair}, or use {known}")
         return Name(name)
@@ -253,6 +255,8 @@ class _Reader:
         match node.func:
             case ast.Name(id=name) if name in FUNCTIONS:
                 pass
+            case ast.Constant() | ast.BinOp() | ast.Call():
+                raise self._fault(node.func, "a value cannot be called: write * to multiply")
             case _:
                 called = self._text[slice(*self._span(node.func))]
                 wrong = f"{_clipped(called)} is no function of epilogues{_meant(called, FUNCTIONS)}"
@@ -264,7 +268,8 @@ class _Reader:
         several = name in ("min", "max")
         if given != count and not (several and given > count):
             least = "at least " if several else ""
-            raise self._fault(node, f"{name} takes {least}{count} value{'s' * (count > 1)} and has {given}")
+            wanted = f"{name} takes {least}{count} value{'s' * (count > 1)} and has {given}"
+            raise self._fault(node, f"{wanted}: write {_USES.get(name, f'{name}(value)')}")
         if name == "where":
             return self._where(node)
         result = self._operation(name, node.args[:count])
@@ -306,3 +311,4 @@ def _meant(name: str, known: Collection[str]) -> str:
 _TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"
 _WHERE = "where(comparison, value, other value)"
 _NEST = "nest one where in another"
+_USES = {"where": _WHERE, "min": "min(value, other value)", "max": "max(value, other value)"}

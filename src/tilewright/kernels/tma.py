@@ -69,7 +69,9 @@ def tensor(
     """
     faults = []
     if matrix.alignment < TMA_ALIGNMENT:
-        faults.append(f"is aligned to {matrix.alignment} bytes and TMA needs {TMA_ALIGNMENT}")
+        faults.append(
+            f"is aligned to {matrix.alignment} byte{'s' * (matrix.alignment > 1)} and TMA needs {TMA_ALIGNMENT}"
+        )
     row_stride, column_stride = matrix.row_stride, matrix.column_stride
     if inner == "column":
         extent, stride, outer, outer_steps, outer_stride = columns, column_stride, "row", rows, row_stride

@@ -115,7 +115,7 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     columns = features.epilogue.scaled_columns
     ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes, columns)
     row_blocks = config.tile_m // (64 * config.sharers)
-    accumulators = row_blocks * config.tile_n // 2
+    accumulators = config.thread_sums
     tma_epilogue = config.epilogue == "tma"
     expression = features.epilogue.expression
     gated = expression is not None and expression.expression.gate is not None

@@ -190,7 +190,7 @@ class Space:
         if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
             return False
         row_blocks = config.tile_m // (64 * config.sharers)
-        registers = row_blocks * tile_n // 2 + promoted_registers(row_blocks, tile_n, columns, config.wait_depth)
+        registers = config.thread_sums + promoted_registers(row_blocks, tile_n, columns, config.wait_depth)
         return registers <= (96 if config.consumers == 3 else 208)
 
     def _holds(self, tiling: Tiling) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse, place_of
 from tilewright.expression.tree import GATES, OUTPUTS, Expression
@@ -67,9 +69,9 @@ def expression_of(
     expression = _made(epilogue, names, gate, written, tuple(of_scaling), scaling.recipe)
     own = expression.operands[len(of_scaling) :]
     for name in own:
-        if isinstance(operands[name], int | float):
+        if isinstance(operands[name], int | float | np.generic):
             raise ArgumentTypeError(
-                f"operands[{name!r}] is the number {operands[name]!r}: write it into the expression, or pass an array"
+                f"operands[{name!r}] is the number {operands[name]}: write it into the expression, or pass an array"
                 f"\n{place_of(epilogue, name)}"
             )
     return expression, (*of_scaling.values(), *[operands[name] for name in own], *[outputs[name] for name in written])
