@@ -194,7 +194,7 @@ def stored(model: Any) -> dict[str, Any]:
     for tree in found:
         unasked = DEPTH - len(tree["splits"])  # questions whose answer is always no
         asked = [split["float_feature_index"] for split in tree["splits"]] + [0] * unasked
-        borders = [float(f"{split['border']:.6g}") for split in tree["splits"]] + [NEVER] * unasked
+        borders = [float(f"{split['border']:.4g}") for split in tree["splits"]] + [NEVER] * unasked
         leaves = np.zeros(2**DEPTH, int)
         leaves[: len(tree["leaf_values"])] = [round(value / UNIT) for value in tree["leaf_values"]]
         order, leaves = ordered(leaves)

@@ -1,10 +1,12 @@
-"""tools/repack_sweep.py, with copies that the emulator makes and launches that take a constant time."""
+"""tools/repack_sweep.py and narrow_sweep.py, with kernels in the emulator and launches that take a constant time."""
 
 import json
 import sys
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,3 +62,32 @@ def test_a_copy_that_is_not_made_is_found(tool):
         assert "elements of the copy of a are wrong" in tool._Copies(problem, copies, stand, until).fault(
             lambda *arguments: None
         )
+
+
+def test_narrow_products_are_multiplied_by_both_kernels_and_their_record_has_all_configs(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    narrow, sweep = import_module("narrow_sweep"), import_module("sweep")
+    monkeypatch.setattr(narrow, "backend", lambda device: EmulatedBackend(H200))
+    monkeypatch.setattr(sweep, "GpuStand", EmulatedStand)
+    shapes = iter([narrow.Shape(33, 65, 41), narrow.Shape(34, 50, 66, 1, "nn"), narrow.Shape(34, 50, 66, 1, "nn")])
+    monkeypatch.setattr(narrow, "_shape", lambda random, elements: next(shapes))
+    clock = iter([0.0, 1.0, 2.0, 9.0])
+    monkeypatch.setattr(narrow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    path = tmp_path / "narrow.json"
+    monkeypatch.setattr(sys, "argv", ["narrow_sweep.py", str(path), "--seconds", "5"])
+    narrow.main()
+    assert "2 products: choices have 1.000 of the best, at least 1.00; times of mma are off by" in capsys.readouterr().out
+    record = json.loads(path.read_text())
+    rows = [dict(zip(record["columns"]["launches"], row, strict=True)) for row in record["launches"]]
+    configs = {(row["m"], row["kernel"], row["config"][:24]) for row in rows}
+    assert {kernel for _, kernel, _ in configs} == {"wgmma", "mma"}
+    assert len(configs) == len(rows) == 6
+
+
+def test_narrow_products_are_drawn_with_rows_that_tma_cannot_address(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOLS))
+    narrow = import_module("narrow_sweep")
+    random = Random(0)
+    for _ in range(100):
+        problem = narrow.posed(narrow._shape(random, "bf16"))
+        assert KERNELS["wgmma"].refuses(problem, H200)

@@ -197,6 +197,20 @@ def test_tables_are_listed_exported_and_imported(folder, tmp_path):
     assert Store("H200-132").table().entries() == [entry(m=7), entry(m=9), newer]
 
 
+@pytest.mark.parametrize("option", ["--list", "--export"])
+def test_a_damaged_table_is_said_and_overwrites_no_export(tmp_path, option):
+    store, exported = Store("H200-132"), tmp_path / "exported.json"
+    store.add([entry()])
+    invoke("tune", "--export", str(exported), "--gpu", "H200")
+    before, to = exported.read_text(), [str(exported)] if option == "--export" else []
+    store.path.write_text(before[:100])
+    assert f"{store.path} cannot be used: it is not JSON" in error("tune", option, *to, "--gpu", "H200")
+    store.path.unlink()
+    store.path.mkdir()
+    assert f"{store.path} cannot be read (Is a directory)" in error("tune", option, *to, "--gpu", "H200")
+    assert exported.read_text() == before
+
+
 def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
     Store("H200-132").add([entry()])
     other = tmp_path / "other.json"

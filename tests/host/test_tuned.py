@@ -226,6 +226,10 @@ BAD = {
     changed_entry(kernel="cublas"): "an entry has kernel='cublas': use wgmma",
     changed_entry(config={}): "an entry has another config than wgmma's: give it exactly the fields tile_m",
     changed_entry(alignment=[[1]]): "an entry has alignment=[[1]]: write whole numbers",
+    changed_entry(k=0): "an entry has k=0: write a number above 0",
+    changed_entry(us=float("nan")): "an entry has us=nan: write a number above 0",
+    changed_entry(config=asdict(replace(UNUSUAL, stages="3"))): "an entry has a config with stages='3': write one of",
+    changed_entry(config=asdict(replace(UNUSUAL, epilogue="x"))): "an entry has a config with epilogue='x': write one",
 }
 
 
@@ -248,10 +252,27 @@ def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(fo
     assert path.with_suffix(".damaged").read_text() == text
 
 
-def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_warning(folder, caplog):
+def test_an_entry_of_the_same_date_replaces_none(folder):
+    store = tuned.store("H200-132")
+    store.add([entry()])
+    store.add([entry(config=replace(UNUSUAL, stages=4))])
+    assert store.table().entries() == [entry()]
+
+
+def test_each_damaged_table_is_kept(folder):
+    store = tuned.store("H200-132")
+    store.path.parent.mkdir()
+    for text in ("one", "two", "three"):
+        store.path.write_text(text)
+        store.add([entry()])
+    kept = sorted(store.path.parent.glob("*.damaged*"))
+    assert [path.read_text() for path in kept] == ["one", "two", "three"]
+
+
+def test_a_config_that_breaks_a_rule_is_ignored_with_one_warning(folder, caplog):
     caplog.set_level(logging.WARNING, "tilewright")
     untuned = KERNELS["wgmma"].best(product(), H200)
-    for number, changes in enumerate(({"tile_m": 100}, {"stages": "3"}, {"stages": 99})):
+    for number, changes in enumerate(({"tile_m": 100}, {"stages": 0}, {"stages": 99})):
         wrong = replace(UNUSUAL, **changes)
         tuned.store("H200-132").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
         assert [choose(product(), H200).config for _ in range(2)] == [untuned] * 2

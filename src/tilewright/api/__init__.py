@@ -213,7 +213,7 @@ def plan(
     tune: first measure which Config is the quickest for this product, unless that is known. It takes some 10 seconds of
     a GPU that should do nothing else, and the planner uses the result from then on, in other processes too.
     m: a range of rows, such as range(1, 4097), for a 2-D a. Every kernel that the planner may choose for any of them is
-    compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows, 0 too.
+    compiled, several at once, and loaded; the RangePlan then takes arrays with any of these numbers of rows.
     """
     if TORCH.traces():
         untraced: Plan | RangePlan = TORCH.untraced(plan)(

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import dtypes
 from tilewright.arrays.library import Library, default_stream, host_allocator, strides_in_elements
 from tilewright.dtypes import DType
-from tilewright.errors import ArgumentTypeError, ArgumentValueError
+from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 from tilewright.operand import HOST, Operand, contiguous_strides
 
 
@@ -83,7 +83,13 @@ def _device_of(pointer: int, argument: str) -> int:
     from cuda.bindings import driver
 
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
+    try:
+        status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
+    except RuntimeError:  # there is no driver
+        raise UnavailableError(
+            f"{argument} is in the memory of a GPU, and no driver is usable here (`tilewright doctor` says why): pass "
+            f"an array in host memory"
+        ) from None
     if status != driver.CUresult.CUDA_SUCCESS:
         raise ArgumentValueError(
             f"{argument} has address {pointer:#x}, which the CUDA driver does not know: pass an array that is not freed"

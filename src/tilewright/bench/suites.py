@@ -81,6 +81,8 @@ def load(name: str, seed: int = 0) -> Suite:
     except OSError as error:
         if name.endswith(".toml"):
             raise ArgumentValueError(f"suite {name} cannot be read: {error.strerror}; name another file") from None
+        if name.endswith(".json"):
+            raise ArgumentValueError(f"{name} is no suite: `tilewright bench` alone shows records (.json)") from None
         raise ArgumentValueError(
             f"suite {name!r} does not exist: use {', '.join(names())}, or the path of your own suite (.toml), "
             "or of a record to be shown again (.json)"

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
+from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
-from tilewright.model.prediction import Power, Prediction
 from tilewright.problem import Problem, cuts_k
+from tilewright.rounding import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,18 @@ class MmaConfig:
         return self.stages * (self.tile_m + self.tile_n) * self.tile_k * nbytes
 
 
-_GATHER_SECONDS = {1: 0.9e-6, 2: 0.9e-6, 4: 0.9e-6, 8: 0.37e-6}
-"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy, measured on an H200 with
-elements of 2 bytes; for elements of 1 byte it is a guess."""
+_GATHERED = {1: 0.78e-6, 2: 0.55e-6, 4: 0.55e-6, 8: 0.24e-6}
+"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy.
+
+It and what follows were fitted to results/narrow_h100.json, where times are off by 16%.
+"""
+
+_AT_ONCE = 1.46
+"""How many times such rows an SM gathers at least in one latency."""
+
+_STORED, _SCATTERED = 0.26e-6, 0.17e-6
+"""The time in which an SM stores 1024 results behind narrow copies, and by how much each of their bytes lengthens it if
+they are stored one by one."""
 
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
@@ -164,24 +174,16 @@ class MmaKernel(TiledKernel):
         configs = _NARROW_COPIES if few else _VECTOR_COPIES
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
-    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
-        """The time by which it is ranked, or what gathering takes at least."""
-        gathering = self._gathering(self.best(problem, hardware), problem, hardware)
-        return max(super().best_seconds(problem, hardware), gathering)
-
-    def predict(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
-        """The time that the model gives a Config, or what gathering takes at least."""
-        predicted = super().predict(config, problem, hardware, power)
-        return predicted._replace(seconds=max(predicted.seconds, self._gathering(config, problem, hardware)))
-
-    def _gathering(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
-        """The seconds in which elements of narrow copies are gathered."""
-        narrowest = min(self.copy_widths(problem))
-        if narrowest == 16:
-            return 0.0
-        tiles = tile_count(config, problem)
-        per_sm = max(1.0, tiles / hardware.sm_count) * (config.tile_m + config.tile_n) / 128
-        return 2.2e-6 + _GATHER_SECONDS[narrowest] * problem.k / 32 * per_sm
+    def slowed(self, seconds: float, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
+        """With elements that are gathered, if copies are narrow, and results that are stored one by one."""
+        narrowest, out = min(self.copy_widths(problem)), problem.out
+        tiles = max(1.0, tile_count(config, problem) / hardware.sm_count)  # of an SM
+        results = tiles * config.tile_m * config.tile_n / 1024
+        if narrowest < 16:
+            steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
+            rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
+            seconds = max(seconds, 2.2e-6 + _GATHERED[narrowest] * steps * rows + _STORED * results)
+        return seconds if has_pairs(out, problem.columns) else seconds + _SCATTERED * out.dtype.nbytes * results
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

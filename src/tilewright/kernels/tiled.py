@@ -1,9 +1,10 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Prepared, Tiles
-from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in
+from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in, seconds_at_least
 from tilewright.model.ranking.ranking import Ranking
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
@@ -110,40 +111,52 @@ class TiledKernel(Kernel):
         """A Config for each tile size that suits the problem's alignment."""
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
-        """The offered ones, the quickest by `model.cost` first; Configs of equal cost keep their order."""
-        offered = self.offered(problem)
-        times = self._ranking(offered, problem, hardware).times(*_product(problem))
-        return [offered[index] for index in times.argsort(kind="stable")]
+        """The offered ones, the quickest by `ranked_seconds` first; Configs of equal time keep their order."""
+        return [config for _, config in sorted(self._ranked(problem, hardware), key=itemgetter(0))]
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The first of `configs`."""
-        offered = self.offered(problem)
-        return offered[self._ranking(offered, problem, hardware).best(*_product(problem))]
+        return min(self._ranked(problem, hardware), key=itemgetter(0))[1]
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked."""
-        ranking = self._ranking(self.offered(problem), problem, hardware)
-        return ranking.best_seconds(problem, hardware, *_product(problem))
+        return min(self._ranked(problem, hardware), key=itemgetter(0))[0]
+
+    def _ranked(self, problem: Problem, hardware: Hardware) -> Iterator[tuple[float, Any]]:
+        """The offered Configs with what `predict` says of them.
+
+        m is rounded up to 8, of which tiles are multiples, so that choices are shared. An empty sum still has tiles to
+        store.
+        """
+        posed = problem._replace(m=round_up(problem.m, 8), k=max(problem.k, 1))
+        offered = self.offered(problem)
+        ranking = _ranking(offered, self.unit, problem.a.dtype, hardware)
+        times = ranking.times(posed.m, posed.n, posed.k, posed.batch_count)
+        for way, config in enumerate(offered):
+            seconds = seconds_at_least(float(times[way]), posed, ranking.prepared, hardware, way)
+            yield self.slowed(seconds, config, posed, hardware), config
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
-        """The time that the model gives a Config."""
-        return predict(problem, self._prepared(config, power, problem, hardware), hardware)
+        """The time that the model gives a Config, with its narrow accesses."""
+        predicted = predict(problem, self._prepared(config, power, problem, hardware), hardware)
+        return predicted._replace(seconds=self.slowed(predicted.seconds, config, problem, hardware))
+
+    def slowed(self, seconds: float, config: Any, problem: Problem, hardware: Hardware) -> float:
+        """The seconds of a Config whose accesses are wide, with what narrow ones of this problem add."""
+        return seconds
 
     def breakdown(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Breakdown:
-        """The parts of that time, and its limits; what else `predict` adds gathers elements."""
+        """The parts of that time, and its limits."""
         found = breakdown(problem, self._prepared(config, power, problem, hardware), self.unit, hardware)
-        gathering = self.predict(config, problem, hardware, power).seconds - sum(found.parts)
-        if gathering <= 1e-9 * sum(found.parts):
+        narrow = self.predict(config, problem, hardware, power).seconds - sum(found.parts)
+        if narrow <= 1e-9 * sum(found.parts):
             return found
-        looped = found.parts.main_loop + gathering
-        limits = {**found.limits, "gathering of elements": looped + found.parts.tail}
+        looped = found.parts.main_loop + narrow
+        limits = {**found.limits, "accesses of single elements": looped + found.parts.tail}
         return found._replace(parts=found.parts._replace(main_loop=looped), limits=limits)
 
     def _prepared(self, config: Any, power: Power, problem: Problem, hardware: Hardware) -> Prepared:
         return _prepared(config, power, self.unit, problem.a.dtype, hardware)
-
-    def _ranking(self, offered: tuple[Any, ...], problem: Problem, hardware: Hardware) -> Ranking:
-        return _ranking(offered, self.unit, problem.a.dtype, hardware)
 
 
 @lru_cache(maxsize=256)
@@ -165,14 +178,6 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
     return Tiles(
         tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, swapped=no, scattered=no, by_turns=no
     )
-
-
-def _product(problem: Problem) -> tuple[int, int, int, int]:
-    """What the times of tiles depend on, m rounded up to 8, of which tiles are multiples, so that choices are shared.
-
-    An empty sum still has tiles to store.
-    """
-    return round_up(problem.m, 8), problem.n, max(problem.k, 1), problem.batch_count
 
 
 def copy_bytes(matrix: Matrix) -> int:

@@ -95,7 +95,7 @@ def bind(
                 along = view.strides if len(b.shape) > 1 else (0,) * min(1, len(shape))
                 view = view._replace(shape=shape, strides=(0,) * (len(shape) - len(along)) + along)
             elif expression is not None and expression.recipe is not None and name in scales:
-                view = over_sums(view, expression.recipe, result_shape(a, b))
+                view = over_sums(name, view, expression.recipe, result_shape(a, b))
             elif name not in outputs:
                 view = _broadcast(view, shape, name, expression)
             if len(b.shape) == 1:

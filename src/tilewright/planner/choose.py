@@ -18,6 +18,9 @@ from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
+WAIT_SECONDS = 1e-6
+"""How much later than a kernel's ranked time says a product ends that waits for copies (results/narrow_h100.json)."""
+
 THIN, DEEP = 64, 4
 """The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
 stream-K if k is more than so many times the smaller extent."""
@@ -165,9 +168,10 @@ class Offer(NamedTuple):
     refusals: tuple[str, ...]
 
     def seconds(self, rows: int, hardware: Hardware) -> float:
-        """What the model says of so many rows, with the copies."""
+        """What the model says of so many rows, with the copies and what waiting for them adds."""
         seconds = self.kernel.best_seconds(self.copied.problem._replace(m=rows), hardware)
-        return seconds + self.copied.seconds(hardware, rows)
+        copying = self.copied.seconds(hardware, rows)
+        return seconds + copying + WAIT_SECONDS * bool(copying)
 
 
 class Offers(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from tilewright.dtypes import FLOATS, PRODUCTS, DType, results
 from tilewright.errors import ArgumentTypeError
-from tilewright.expression.tree import Expression
+from tilewright.expression.tree import HIDDEN, Expression
 from tilewright.operand import Operand
 from tilewright.problem import key_of
 
@@ -32,7 +32,7 @@ def check_dtypes(operands: Mapping[str, Operand], activation: str | None, expres
                 f"fp16"
             )
     for name, operand in operands.items():
-        if name not in ("a", "b", "out", "zero_a") and operand.dtype not in FLOATS:
+        if name not in ("a", "b", "out", *HIDDEN) and operand.dtype not in FLOATS:
             raise ArgumentTypeError(
                 f"{name} is {operand.dtype}, and an epilogue computes with {_listed(FLOATS)}: convert it"
                 f"{use_of(name, expression)}"

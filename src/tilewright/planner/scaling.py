@@ -120,15 +120,18 @@ def check_out_scale(scale: Operand, out: Operand) -> None:
         )
 
 
-def over_sums(scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
-    """A scale or zero point as it is broadcast: to sums of `shape`, or, where it changes along k, to their batches."""
+def over_sums(name: str, scale: Operand, recipe: str, shape: tuple[int, ...]) -> Operand:
+    """A scale or zero point as it is broadcast: to sums of `shape`, or, where it changes along k, to their batches.
+
+    name: that of the argument, for errors.
+    """
     if prod(scale.shape) == 1 and not cuts_k(recipe):
         return scale._replace(shape=shape, strides=(0,) * len(shape))
     wanted = (*shape[:-2], *scale.shape[-2:]) if cuts_k(recipe) else shape
     seen = scale.broadcast(wanted)
     if seen is None:
         raise ArgumentValueError(
-            f"a scale has shape {scale.shape}, whose batch dimensions do not broadcast to those of the result, "
+            f"{name} has shape {scale.shape}, whose batch dimensions do not broadcast to those of the result, "
             f"{shape[:-2]}: each must be 1 or match, counted from the last"
         )
     return seen
@@ -153,7 +156,8 @@ def check_values(scales: Mapping[str, Any]) -> None:
                 f"2^-126 or more"
             )
         if wrong.size:
+            of_zeros = wrong.flat[0] == 0 and name != OUT_SCALE
+            remedy = "put 1 where all elements of a block are 0" if of_zeros else "pass another"
             raise ArgumentValueError(
-                f"{name} has {wrong.flat[0]} among its elements, and a scale is a positive, finite number: put 1 "
-                f"where all elements of a block are 0"
+                f"{name} has {wrong.flat[0]} among its elements, and a scale is a positive, finite number: {remedy}"
             )

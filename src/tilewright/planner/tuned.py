@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,9 @@ def read(path: Path, gpu: str | None = None, *, shipped: bool = False) -> tuple[
         raise ArgumentValueError(f"{path} has more than {MAX_BYTES} bytes, so it is no table: name another")
     try:
         return decode(path.read_text(encoding="utf-8"), gpu, current=not shipped)
-    except ValueError as error:
+    except UnicodeDecodeError:
+        raise ArgumentValueError(f"{path} cannot be used: it is no text in UTF-8: take an undamaged copy") from None
+    except ArgumentValueError as error:
         raise ArgumentValueError(f"{path} cannot be used: {error}") from None
 
 
@@ -93,10 +96,13 @@ class Store:
         return self._tables
 
     def table(self) -> Table:
-        """The user's own table, as it is now."""
-        self._next_look = -1.0
-        self.tables()
-        return self._found[self._folder][1]
+        """The user's own table, as it is now; raises an ArgumentValueError for one that is damaged."""
+        try:
+            return read(self.path, self.gpu)[1]
+        except FileNotFoundError:
+            return Table()
+        except OSError as error:
+            raise ArgumentValueError(f"{self.path} cannot be read ({error.strerror}): move it away") from None
 
     def shipped(self) -> Table:
         """The package's own table."""
@@ -135,7 +141,7 @@ class Store:
                 self._unsaved.add(entry, replaces=True)
             self._added = True
             raise UnavailableError(
-                f"{self.path} cannot be written ({error}), so tuned Configs are lost with this process: set "
+                f"{self.path} cannot be written ({error}), so tuned Configs end with this process: set "
                 f"TILEWRIGHT_CACHE_DIR to a directory that can be written"
             ) from None
         finally:
@@ -144,11 +150,10 @@ class Store:
     def _undamaged(self) -> Table:
         """What the user's file holds; a damaged one is moved out of the way."""
         try:
-            return read(self.path, self.gpu)[1]
-        except FileNotFoundError:
-            return Table()
+            return self.table()
         except ArgumentValueError as error:
-            damaged = self.path.with_suffix(".damaged")
+            names = (self.path.with_suffix(f".damaged{number or ''}") for number in count())
+            damaged = next(path for path in names if not path.exists())
             os.replace(self.path, damaged)
             warn("%s; it is kept as %s, and a new table begun", error, damaged)
             return Table()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
-from math import gcd
+from math import gcd, inf
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArgumentValueError
@@ -110,6 +110,9 @@ class Entry(NamedTuple):
                 raise ArgumentValueError(
                     f"an entry has {name}={str(values[name])[:80]!r}: write one of type {kind.__name__}"
                 )
+        for name in ("m", "n", "k", "batch", "us"):
+            if not 0 < values[name] < inf:
+                raise ArgumentValueError(f"an entry has {name}={values[name]}: write a number above 0")
         if values["kernel"] not in KERNELS:
             raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
         if not all(type(nbytes) is int for nbytes in values["alignment"]):
@@ -119,6 +122,10 @@ class Entry(NamedTuple):
             raise ArgumentValueError(
                 f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
             )
+        for name, field in known.items():
+            value = values["config"][name]
+            if type(value) is not field.type or (field.values and value not in field.values):
+                raise ArgumentValueError(f"an entry has a config with {name}={str(value)[:80]!r}: write one {field}")
         try:
             datetime.fromisoformat(values["date"])
         except ValueError:
@@ -170,10 +177,10 @@ class Table:
         return sum(map(len, self._entries.values()))
 
     def add(self, entry: Entry, *, replaces: bool = False) -> None:
-        """Add an entry, unless a later one for the same product is there that it does not replace."""
+        """Add an entry, unless one for the same product that is no older is there and is not to be replaced."""
         self.extents.add((entry.key.n, entry.key.k))
         of_key = self._entries.setdefault(entry.key, {})
-        if replaces or entry.m not in of_key or of_key[entry.m].date <= entry.date:
+        if replaces or entry.m not in of_key or of_key[entry.m].date < entry.date:
             of_key[entry.m] = entry
 
     def find(self, key: Key, m: int) -> Entry | None:

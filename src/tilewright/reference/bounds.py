@@ -24,16 +24,17 @@ def sum_bound(a: Any, b: Any, accumulator: DType = fp32, cut_after: int | None =
     cut_after: so many products of fp8 are added in tensor cores that cut their sums, until fp32 takes over; None where
     nothing cuts them. See `cut_error`.
 
-    For fp16 sums see `_fp16_sum_error`; those in int32 are exact. In fp32, where tensor cores may truncate, each of at
+    For fp16 sums see `_fp16_sum_error`. Those in int32 are exact, and a @ b may lose what float64 does of scaled codes:
+    where such a sum is 0, a @ b mostly is not. In fp32, where tensor cores may truncate, each of at
     most k steps adds an error of at most 2^-23 of a partial sum. Beyond 64 steps the bound grows with sqrt(k) instead,
     as errors of either sign do (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019, with
     lambda = 8). This assumes random operands.
     """
+    k = a.shape[1]
     if accumulator is fp16:
         return _fp16_sum_error(a, b)
     if accumulator is int32:
-        return 0.0 * (abs(a) @ abs(b))
-    k = a.shape[1]
+        return (k + 1) * 2.0**-53 * (abs(a) @ abs(b))
     error = min(k, _LAMBDA * sqrt(k)) * 2.0**-23 * (abs(a) @ abs(b))
     return error if cut_after is None else error + cut_error(a, b, cut_after)
 

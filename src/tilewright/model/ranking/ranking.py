@@ -19,14 +19,14 @@ class Ranking:
     """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take."""
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
-        self._prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
+        self.prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
         corrects = unit == "wgmma" and is_known(dtype, gpu)
         self._correction = Correction(tiles, dtype, gpu) if corrects else None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Fixed:
         """What of the times holds for every m, kept."""
-        return fixed(self._prepared, n, k, batch_count, row_bytes)
+        return fixed(self.prepared, n, k, batch_count, row_bytes)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
         """The predicted time of each way in us, of the quickest ones as `correction` has it.
@@ -81,8 +81,10 @@ class Ranking:
         So a kernel is compared with others by arithmetic alone.
         """
         index, us = self._least(*product)
-        return seconds_at_least(us, problem, self._prepared, gpu, index)
+        return seconds_at_least(us, problem, self.prepared, gpu, index)
 
     def seconds(self, index: int, problem: Problem, gpu: Hardware, *product: int) -> float:
-        """The time of one way, corrected."""
-        return seconds_at_least(float(self.times(*product)[index]), problem, self._prepared, gpu, index)
+        """The time of one way, corrected; what DRAM takes at least makes all longer alike, and changes no order."""
+        times, best = self.times(*product), self.best(*product)
+        least = seconds_at_least(float(times[best]), problem, self.prepared, gpu, best)
+        return least + float(times[index] - times[best]) / 1e6
