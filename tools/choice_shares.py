@@ -53,6 +53,8 @@ RECORDS = {
     "sweep_near_fourth_h100": "random products and batches, nt and nn, Configs near the choice, later",
     "sweep_ahead_h100": "128 to 700 rows of bf16 and fp16, weights as layers have them, nt, nn and tn",
     "sweep_near_layers_third_h100": "100 to 1,300 rows of bf16, weights as layers have them, nt and nn",
+    "sweep_thin_third_h100": "random products of 20 to 160 rows, and batches, nt",
+    "sweep_thin_fourth_h100": "random products of 20 to 1,000 rows, and batches, nt",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",

@@ -54,6 +54,7 @@ RECORDS = {
         "sweep_thin_second_h100", "sweep_near_h100", "sweep_near_second_h100", "sweep_near_thin_h100",
         "sweep_near_large_h100", "sweep_near_third_h100", "sweep_near_layers_h100",
         "sweep_near_layers_second_h100", "sweep_near_fourth_h100", "sweep_ahead_h100", "sweep_near_layers_third_h100",
+        "sweep_thin_third_h100", "sweep_thin_fourth_h100",
     ),
 }  # fmt: skip
 """By the bytes of an element."""

@@ -15,7 +15,7 @@ from tilewright.arrays.dlpack import DLPACK
 from tilewright.arrays.jax import JAX
 from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
 from tilewright.arrays.torch import TORCH
-from tilewright.errors import TilewrightError
+from tilewright.errors import TilewrightError, UnavailableError
 from tilewright.operand import HOST
 
 
@@ -248,6 +248,17 @@ def test_cupy_says_its_stream_and_makes_results_on_the_device(cupy):
     assert CUPY.allocator(array, (2, 5), dtypes.fp16, 3)() == ((2, 5), np.float16, [(3,)])
     with CUPY.on_stream(7, 3):
         assert cupy.cuda.entered == [(7, 3)]
+
+
+def test_arrays_on_a_gpu_need_a_driver(monkeypatch):
+    def missing(*arguments):
+        raise RuntimeError("libcuda.so.1 is not there")
+
+    monkeypatch.setattr("cuda.bindings.driver.cuPointerGetAttribute", missing)
+    array = GpuArray(np.zeros((2, 3), np.float16))
+    del array.device
+    with pytest.raises(UnavailableError, match="x is in the memory of a GPU, and no driver is usable here"):
+        adopt(array, "x")
 
 
 def test_other_gpu_arrays_name_their_stream_and_get_results_of_cupy(cupy, monkeypatch):

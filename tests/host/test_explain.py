@@ -165,6 +165,12 @@ def test_aligned_operands_are_not_told_to_align():
     assert not any("begin the rows" in remedy.change for remedy in explained(2048, 2048, 2048).remedies)
 
 
+def test_alpha_of_0_leaves_nothing_to_explain():
+    a, b = stored(4, 6, "fp16", "n"), stored(6, 4, "fp16", "n")
+    with pytest.raises(ValueError, match="no sums, so there is nothing to explain: give another alpha than 0"):
+        tw.explain(a, b, alpha=0, gpu="H200")
+
+
 def test_rows_that_come_free():
     found = explained(1, 4096, 4096)
     assert found.free_rows > 1

@@ -102,7 +102,6 @@ CHOICES = (
             epilogue="direct",
             overlap=False,
             wait_depth=1,
-            swap_ab=True,
         ),
     ),
     (
@@ -169,7 +168,9 @@ CHOICES = (
     (
         "1000x1001x1024 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=144, stages=8, cluster_m=4, group_m=1, epilogue="direct", overlap=False, wait_depth=1
+        ),
     ),
     (
         "1000x1001x1024 nt bf16 relu",
@@ -366,6 +367,35 @@ def unnoticed(monkeypatch):
 def strided(stride):
     """A product whose A and B no TMA can address, and which is too small for copies to pay."""
     return problem("64x64x16 nt bf16 by 8")._replace(a=Matrix(dtypes.bf16, stride, 3))
+
+
+@pytest.mark.parametrize("text", ["512x4097x4104 nn bf16", "2048x1023x4104 nn fp16", "512x4096x4100 nt fp16 by 8"])
+def test_the_chosen_config_of_mma_is_the_first_by_its_ranked_time(text):
+    """Narrow copies gather elements, which takes larger tiles less time."""
+    mma, asked = KERNELS["mma"], problem(text)
+    configs = mma.configs(asked, A100)
+    assert choose(asked, A100).config == configs[0]
+    times = [mma.ranked_seconds(config, asked, A100) for config in configs]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
+
+
+@pytest.mark.parametrize(
+    "text", ["1337x1337x65 nt bf16 by 2", "1336x1336x68 nn bf16 by 8", "3001x3001x33 nt fp16 by 2"]
+)
+def test_copies_pay_for_products_whose_elements_mma_would_gather_one_by_one(text):
+    """Measured on an H100 (results/narrow_h100.json has others)."""
+    choice = choose(problem(text), H200)
+    assert choice.kernel.name == "wgmma"
+    assert choice.copied.copies == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["17x11008x256 nt bf16", "16x4096x4096 nn bf16", "24x8192x1024 nt fp16"])
+def test_no_config_of_wgmma_has_a_shorter_ranked_time_than_the_best(text):
+    """Where memory alone takes longer, too."""
+    wgmma, asked = KERNELS["wgmma"], problem(text)
+    least = wgmma.ranked_seconds(wgmma.best(asked, H200), asked, H200)
+    assert all(wgmma.ranked_seconds(config, asked, H200) >= least for config in wgmma.candidates(asked, H200, 100))
 
 
 def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numbers(caplog, unnoticed):

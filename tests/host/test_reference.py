@@ -8,7 +8,7 @@ import pytest
 
 from tilewright.dtypes import fp8_e4m3, fp32
 from tilewright.expression.grammar import parse
-from tilewright.expression.tree import OUT_SCALE
+from tilewright.expression.tree import OUT_SCALE, SCALES
 from tilewright.problem import Epilogue, Matrix
 from tilewright.reference import FULL_REFERENCE_FLOPS, SAMPLED_LINES, compare
 
@@ -56,6 +56,21 @@ def test_the_reference_scales_and_adds_what_the_epilogue_has():
     assert not compare(out, a, b, epilogue, addends, alpha=0.5, beta=2.0).verified
     assert not compare(out, a, b, epilogue, addends, beta=-2.0).verified
     assert not compare(out, a, b, Epilogue(bias=Matrix(fp32, 0, 1)), addends, alpha=0.5).verified
+
+
+def test_an_exact_sum_of_scaled_int8_may_be_zero_where_float64_is_not():
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-127, 128, (64, 64)).astype(np.int8) for _ in range(2))
+    of_rows, of_columns = (rng.uniform(0.1, 9, shape).astype(np.float32) for shape in ((64, 1), (1, 64)))
+    scales = dict(zip(SCALES, (of_rows, of_columns), strict=True))
+    a[:, 1], b[1] = -a[:, 0], b[0]
+    a[:, 2:] = 0
+    expression = parse("acc", [])._replace(operands=SCALES, recipe="row")
+    matrix = Matrix(fp32, 1, 1)
+    epilogue = Epilogue(expression=expression, operands=(matrix, matrix))
+    assert compare(np.zeros((64, 64), np.float32), a, b, epilogue, scales).verified
+    off = np.full((64, 64), np.float32(1e-9))
+    assert compare(off, a, b, epilogue, scales).verified is False
 
 
 def test_a_sum_that_leaves_out_one_product_is_rejected():

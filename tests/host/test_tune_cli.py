@@ -197,6 +197,10 @@ def test_tables_are_listed_exported_and_imported(folder, tmp_path):
     assert Store("H200-132").table().entries() == [entry(m=7), entry(m=9), newer]
 
 
+def test_a_record_is_no_suite():
+    assert "record.json is no suite: `tilewright bench` alone shows records" in error("compile", "record.json")
+
+
 @pytest.mark.parametrize("option", ["--list", "--export"])
 def test_a_damaged_table_is_said_and_overwrites_no_export(tmp_path, option):
     store, exported = Store("H200-132"), tmp_path / "exported.json"

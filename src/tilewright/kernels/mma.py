@@ -41,7 +41,7 @@ class MmaConfig:
 _GATHERED = {1: 0.78e-6, 2: 0.55e-6, 4: 0.55e-6, 8: 0.24e-6}
 """The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy.
 
-It and what follows were fitted to results/narrow_h100.json, where times are off by 16%.
+It and what follows were fitted to 60 launches on an H100; those of results/narrow_h100.json are off by 27%.
 """
 
 _AT_ONCE = 1.46
