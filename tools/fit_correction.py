@@ -19,12 +19,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -198,25 +195,21 @@ def stored(model: Any) -> dict[str, Any]:
         borders = [float(f"{split['border']:.4g}") for split in tree["splits"]] + [NEVER] * unasked
         leaves = np.zeros(2**DEPTH, int)
         leaves[: len(tree["leaf_values"])] = [round(value / UNIT) for value in tree["leaf_values"]]
-        order, leaves = ordered(leaves)
+        order = sorted(range(DEPTH), key=lambda question: (asked[question], borders[question]))
         content["asked"].append([asked[question] for question in order])
         content["thresholds"].append([borders[question] for question in order])
-        content["leaves"].append(leaves.tolist())
+        content["leaves"].append(moved(leaves, order))
     return content
 
 
-def ordered(leaves: "NDArray[np.int_]") -> "tuple[list[int], NDArray[np.int_]]":
-    """The order of a tree's questions that brings leaves of 0 together, and its leaves then: wheels pack them better.
+def moved(leaves: Any, order: Sequence[int]) -> list[int]:
+    """The leaves of a tree whose questions come in another order, which wheels pack better.
 
     The first question is the lowest bit of a leaf's number.
     """
-    answers = np.arange(2**DEPTH) >> np.arange(DEPTH)[:, None] & 1
-    used = answers @ (leaves != 0)
-    order = np.minimum(used, np.count_nonzero(leaves) - used).argsort(kind="stable")[::-1]
-    numbers = (answers << order.argsort()[:, None]).sum(axis=0)  # of the leaves, in the new order
-    moved = np.empty_like(leaves)
-    moved[numbers] = leaves
-    return order.tolist(), moved
+    axes = [DEPTH - 1 - question for question in reversed(order)]  # the last question's answers lie furthest apart
+    found: list[int] = leaves.reshape((2,) * DEPTH).transpose(axes).ravel().tolist()
+    return found
 
 
 def text_of(content: dict[str, Any]) -> str:

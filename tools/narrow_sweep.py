@@ -31,7 +31,6 @@ from sweep import text_of, timed  # noqa: E402
 from tilewright.backends.gpu import GpuBackend, backend  # noqa: E402
 from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.planner.choose import WAIT_SECONDS  # noqa: E402
 from tilewright.planner.tuning.candidates import Candidate, ranked, untuned  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
@@ -86,8 +85,7 @@ def _measured(problem: Problem, gpu: GpuBackend, pool: CompilerPool) -> Iterator
     chosen = [*candidates["wgmma"][:1], *candidates["mma"]]
     for (kernel, config, _, copied), us in timed(chosen, problem, gpu, pool):
         assert copied is not None
-        seconds = kernel.ranked_seconds(config, copied.problem, hardware) + copied.seconds(hardware)
-        seconds += WAIT_SECONDS * bool(copied.copies)
+        seconds = kernel.ranked_seconds(config, copied.problem, hardware) + copied.ranked_seconds(hardware)
         yield [kernel.name, str(config), round(seconds * 1e6, 3), us]
 
 

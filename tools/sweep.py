@@ -98,9 +98,9 @@ def main() -> None:
 
 def _varied(text: str) -> tuple[str, Sequence[int]]:
     field, _, values = text.partition("=")
-    least = {"group_m": 1, "prefetch": 0}
-    numbers = [int(value) for value in values.split(",")]
-    if field not in least or min(numbers) < least[field]:
+    least = {"group_m": 1, "prefetch": 0}.get(field)
+    numbers = [int(value) for value in values.split(",")] if least is not None else []
+    if least is None or min(numbers) < least:
         raise argparse.ArgumentTypeError(f"{text!r} has nothing to vary: use group_m=1,2 or prefetch=0,8")
     return field, numbers
 

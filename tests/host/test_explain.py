@@ -195,7 +195,8 @@ def test_the_decision_names_who_was_asked():
     [
         ({}, "64x32x96 fp16 nt -> fp16 on an H200"),
         ({"bias": tw.spec((32,), "fp16"), "activation": "gelu"}, "-> fp16, gelu(acc + bias), on an H200"),
-        ({"epilogue": "silu(x) * y", "gate": "stacked"}, "-> fp16, silu(x) * y, on an H200"),
+        ({"epilogue": "silu(x) *\n y", "gate": "stacked"}, "-> fp16, silu(x) * y, on an H200"),
+        ({"epilogue": "acc + 1" + " + 1" * 30}, "-> fp16, acc + 1 + 1"),
     ],
 )
 def test_the_first_line_says_what_becomes_of_the_sum(options, said):

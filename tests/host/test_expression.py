@@ -108,6 +108,7 @@ def test_every_operation_has_a_meaning():
         ("where(acc > 0, acc)", "where(acc > 0, acc)", "has 2: write where(comparison, value, other value)"),
         ("relu()", "relu()", "takes 1 value and has 0: write relu(value)"),
         ("2(acc + 1)", "2", "write * to multiply"),
+        ("(-acc)(2)", "-acc", "write * to multiply"),
         ("acc * _b", "_b", "_b is unknown, and operands' names begin with a letter: use acc, bias"),
         ("acc + 1e39", "1e39", "does not fit fp32"),
         ("acc + " + "9" * 400, "9" * 100, "does not fit fp32"),

@@ -380,6 +380,11 @@ def test_the_chosen_config_of_mma_is_the_first_by_its_ranked_time(text):
     assert times[0] < times[-1]
 
 
+@pytest.mark.parametrize("text", ["5360x128x32 nt bf16", "224x1504x16 nt bf16"])
+def test_where_memory_alone_takes_longer_the_tiles_that_fill_more_sms_are_chosen(text):
+    assert (choose(problem(text), A100).config.tile_m, choose(problem(text), A100).config.tile_n) == (64, 64)
+
+
 @pytest.mark.parametrize(
     "text", ["1337x1337x65 nt bf16 by 2", "1336x1336x68 nn bf16 by 8", "3001x3001x33 nt fp16 by 2"]
 )

@@ -211,7 +211,8 @@ def test_a_damaged_table_is_said_and_overwrites_no_export(tmp_path, option):
     assert f"{store.path} cannot be used: it is not JSON" in error("tune", option, *to, "--gpu", "H200")
     store.path.unlink()
     store.path.mkdir()
-    assert f"{store.path} cannot be read (Is a directory)" in error("tune", option, *to, "--gpu", "H200")
+    said = error("tune", option, *to, "--gpu", "H200")
+    assert f"{store.path} cannot be read (Is a directory): make it readable" in said
     assert exported.read_text() == before
 
 
@@ -223,4 +224,9 @@ def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps({"format": 1}))
     assert "not a table of tuned Configs" in error("tune", "--import", str(broken), "--gpu", "H200")
+    for field, value in (("stages", "3"), ("epilogue", "x"), ("swap_ab", 1)):
+        wrong = entry(m=7)
+        broken.write_text(encode(Table([wrong._replace(config={**wrong.config, field: value})]), "H200-132"))
+        said = error("tune", "--import", str(broken), "--gpu", "H200")
+        assert f"an entry has a config with {field}='{value}': write one" in said
     assert Store("H200-132").table().entries() == [entry()]

@@ -75,7 +75,8 @@ def explain(
         fast_accumulation=fast_accumulation,
     ).problem  # fmt: skip
     if problem.is_empty or problem.k == 0:
-        wanted = "extents of 1 or more" if scale else "another alpha than 0"
+        is_empty = problem.is_empty or given["a"].shape[-1] == 0
+        wanted = "extents of 1 or more" if is_empty else "another alpha than 0"
         raise ArgumentValueError(f"the product has no sums, so there is nothing to explain: give {wanted}")
     check_names(kernel, config)
     hardware, present = gpu_of(gpu, given["a"].device, problem.a.dtype)

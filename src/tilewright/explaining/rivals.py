@@ -54,7 +54,7 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     found = kernel.breakdown(config, taken.problem, hardware, RANKED)
     if found is None:
         return None
-    seconds, copying = kernel.ranked_seconds(config, taken.problem, hardware), taken.seconds(hardware)
+    seconds, copying = kernel.ranked_seconds(config, taken.problem, hardware), taken.ranked_seconds(hardware)
     return _Ranked(kernel, config, seconds + copying, copying, found, seconds - sum(found.parts))
 
 

@@ -1,7 +1,7 @@
 """One screen of text about a product, from the record of its Explanation."""
 
 from collections.abc import Iterator, Mapping
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import Any
 
 from tilewright.hardware import with_article
@@ -17,7 +17,7 @@ FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch
 def text(record: Mapping[str, Any]) -> str:
     """The screen: at most 45 lines."""
     place = "" if record["present"] else ", which is not here"
-    of_sum = "" if record["epilogue"] == "acc" else f", {record['epilogue']},"
+    of_sum = "" if record["epilogue"] == "acc" else f", {shorten(record['epilogue'], 60, placeholder='...')},"
     lines = [f"{record['product']}{of_sum} on {with_article(record['gpu'])}{place}", ""]
     lines += _labelled("plan", [f"{record['kernel']}: {_config(record['config'])}"])
     lines += _labelled("because", record["decision"])

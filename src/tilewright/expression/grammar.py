@@ -255,7 +255,7 @@ class _Reader:
         match node.func:
             case ast.Name(id=name) if name in FUNCTIONS:
                 pass
-            case ast.Constant() | ast.BinOp() | ast.Call():
+            case ast.Constant() | ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.Call():
                 raise self._fault(node.func, "a value cannot be called: write * to multiply")
             case _:
                 called = self._text[slice(*self._span(node.func))]

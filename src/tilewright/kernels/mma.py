@@ -1,6 +1,7 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; types of 2 bytes and 1, every shape and stride."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
@@ -41,7 +42,7 @@ class MmaConfig:
 _GATHERED = {1: 0.78e-6, 2: 0.55e-6, 4: 0.55e-6, 8: 0.24e-6}
 """The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy.
 
-It and what follows were fitted to 60 launches on an H100; those of results/narrow_h100.json are off by 27%.
+It and what follows were fitted to 60 launches on an H100; those of results/narrow_h100.json are off by 18%.
 """
 
 _AT_ONCE = 1.46
@@ -176,14 +177,20 @@ class MmaKernel(TiledKernel):
 
     def slowed(self, seconds: float, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
         """With elements that are gathered, if copies are narrow, and results that are stored one by one."""
-        narrowest, out = min(self.copy_widths(problem)), problem.out
+        narrowest, scattered_bytes = self._narrow(problem._replace(m=1))
         tiles = max(1.0, tile_count(config, problem) / hardware.sm_count)  # of an SM
-        results = tiles * config.tile_m * config.tile_n / 1024
+        results = tiles * min(config.tile_m, problem.m) * min(config.tile_n, problem.n) / 1024
         if narrowest < 16:
             steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
             rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
             seconds = max(seconds, 2.2e-6 + _GATHERED[narrowest] * steps * rows + _STORED * results)
-        return seconds if has_pairs(out, problem.columns) else seconds + _SCATTERED * out.dtype.nbytes * results
+        return seconds + _SCATTERED * scattered_bytes * results
+
+    @lru_cache(maxsize=256)  # noqa: B019 (kernels are few and kept)
+    def _narrow(self, problem: Problem) -> tuple[int, int]:
+        """The bytes of the narrowest copies, and those of a result that is stored by itself, 0 if pairs are."""
+        out = problem.out
+        return min(self.copy_widths(problem)), 0 if has_pairs(out, problem.columns) else out.dtype.nbytes
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""

@@ -1,7 +1,7 @@
 """The common base of kernels with one CTA per tile of out: how operands are walked, counted and limited."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -16,7 +16,7 @@ from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.model.cost import Prepared, Tiles
-from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict, prepare_in, seconds_at_least
+from tilewright.model.prediction import Breakdown, Power, Prediction, at_least, breakdown, predict, prepare_in
 from tilewright.model.ranking.ranking import Ranking
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
@@ -111,30 +111,27 @@ class TiledKernel(Kernel):
         """A Config for each tile size that suits the problem's alignment."""
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[Any]:
-        """The offered ones, the quickest by `ranked_seconds` first; Configs of equal time keep their order."""
-        return [config for _, config in sorted(self._ranked(problem, hardware), key=itemgetter(0))]
+        """The offered ones, the quickest by `ranked_seconds` first; Configs of equal time keep their order.
+
+        Where memory alone takes longer than they do, what they take without that decides.
+        """
+        return [config for *_, config in self._ranked(problem, hardware)]
 
     def best(self, problem: Problem, hardware: Hardware) -> Any:
         """The first of `configs`."""
-        return min(self._ranked(problem, hardware), key=itemgetter(0))[1]
+        return self._ranked(problem, hardware)[0][-1]
 
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked."""
-        return min(self._ranked(problem, hardware), key=itemgetter(0))[0]
+        return self._ranked(problem, hardware)[0][0]
 
-    def _ranked(self, problem: Problem, hardware: Hardware) -> Iterator[tuple[float, Any]]:
-        """The offered Configs with what `predict` says of them.
+    def _ranked(self, problem: Problem, hardware: Hardware) -> "list[tuple[float, float, Any]]":
+        """What `predict` says of the offered Configs, their times without memory's, and they, in order.
 
         m is rounded up to 8, of which tiles are multiples, so that choices are shared. An empty sum still has tiles to
         store.
         """
-        posed = problem._replace(m=round_up(problem.m, 8), k=max(problem.k, 1))
-        offered = self.offered(problem)
-        ranking = _ranking(offered, self.unit, problem.a.dtype, hardware)
-        times = ranking.times(posed.m, posed.n, posed.k, posed.batch_count)
-        for way, config in enumerate(offered):
-            seconds = seconds_at_least(float(times[way]), posed, ranking.prepared, hardware, way)
-            yield self.slowed(seconds, config, posed, hardware), config
+        return _ranked(self, problem._replace(m=round_up(problem.m, 8), k=max(problem.k, 1)), hardware)
 
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config, with its narrow accesses."""
@@ -157,6 +154,17 @@ class TiledKernel(Kernel):
 
     def _prepared(self, config: Any, power: Power, problem: Problem, hardware: Hardware) -> Prepared:
         return _prepared(config, power, self.unit, problem.a.dtype, hardware)
+
+
+@lru_cache(maxsize=2)  # asked for twice in a row where kernels contend
+def _ranked(kernel: TiledKernel, problem: Problem, hardware: Hardware) -> list[tuple[float, float, Any]]:
+    offered = kernel.offered(problem)
+    ranking = _ranking(offered, kernel.unit, problem.a.dtype, hardware)
+    times = ranking.times(problem.m, problem.n, problem.k, problem.batch_count)
+    longer = np.maximum(times, at_least(problem, ranking.prepared, hardware)) / 1e6
+    ways = zip(longer.tolist(), times.tolist(), offered, strict=True)
+    found = [(kernel.slowed(seconds, config, problem, hardware), us, config) for seconds, us, config in ways]
+    return sorted(found, key=itemgetter(0, 1))
 
 
 @lru_cache(maxsize=256)

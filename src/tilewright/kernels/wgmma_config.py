@@ -127,7 +127,8 @@ def ring_of(
     store_bytes = 16 * store_columns * 2
     staging_bytes = config.consumers * 4 * STORE_BUFFERS * store_bytes if config.epilogue == "tma" else 0
     sum_bytes = (config.split_k - 1) * config.tile_m * out_columns * 4
-    scales, scale_stages = scale_bytes(config.tile_m, config.tile_n, scaled_columns), SCALED_ROWS // config.tile_m
+    scales = scale_bytes(config.tile_m, config.tile_n, scaled_columns)
+    scale_stages = SCALED_ROWS // max(config.tile_m, 1)  # a rule refuses a tile_m of 0
     beside_bytes = staging_bytes + sum_bytes + (8 if config.split_k > 1 else 0) + scale_stages * scales
     smem_bytes = tma.ring_bytes(config.stages, a_bytes + b_bytes, beside_bytes)
     return Ring(

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import COSTS, Costs, Prepared, Tiles, fixed, found_of, prepare
+from tilewright.model.cost import COSTS, Array, Costs, Prepared, Tiles, fixed, found_of, prepare
 from tilewright.problem import Problem
 
 STREAMED = 0.93
@@ -201,7 +201,12 @@ def predict(problem: Problem, prepared: Prepared, gpu: Hardware, row_bytes: int 
 
 def seconds_at_least(us: float, problem: Problem, prepared: Prepared, gpu: Hardware, way: int = 0) -> float:
     """The time `us` of one of the ways, or what DRAM takes at least for each operand once."""
-    return max(us, _streamed(problem, prepared, gpu) + float(prepared.fixed[way])) / 1e6
+    return max(us, float(at_least(problem, prepared, gpu)[way])) / 1e6
+
+
+def at_least(problem: Problem, prepared: Prepared, gpu: Hardware) -> Array:
+    """The least us of each way: each operand crosses GMEM once, and a launch has what is fixed."""
+    return _streamed(problem, prepared, gpu) + prepared.fixed
 
 
 def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, row_bytes: int = 128) -> Breakdown:

@@ -18,9 +18,6 @@ from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
-WAIT_SECONDS = 1e-6
-"""How much later than a kernel's ranked time says a product ends that waits for copies (results/narrow_h100.json)."""
-
 THIN, DEEP = 64, 4
 """The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
 stream-K if k is more than so many times the smaller extent."""
@@ -98,12 +95,11 @@ class Choice(NamedTuple):
 
         In the state `recorded`, it is what the planner ranks by.
         """
+        kernel, copied = self.kernel, self.copied
         if power == "recorded":
-            seconds = self.kernel.ranked_seconds(self.config, self.copied.problem, hardware)
-        else:
-            predicted = self.kernel.predict(self.config, self.copied.problem, hardware, power)
-            seconds = inf if predicted is None else predicted.seconds
-        return seconds + self.copied.seconds(hardware)
+            return kernel.ranked_seconds(self.config, copied.problem, hardware) + copied.ranked_seconds(hardware)
+        predicted = kernel.predict(self.config, copied.problem, hardware, power)
+        return inf if predicted is None else predicted.seconds + copied.seconds(hardware)
 
     def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
         """The choice for a problem that differs in m, or in distances of scales that change along k.
@@ -168,10 +164,9 @@ class Offer(NamedTuple):
     refusals: tuple[str, ...]
 
     def seconds(self, rows: int, hardware: Hardware) -> float:
-        """What the model says of so many rows, with the copies and what waiting for them adds."""
+        """What the model says of so many rows, with the copies."""
         seconds = self.kernel.best_seconds(self.copied.problem._replace(m=rows), hardware)
-        copying = self.copied.seconds(hardware, rows)
-        return seconds + copying + WAIT_SECONDS * bool(copying)
+        return seconds + self.copied.ranked_seconds(hardware, rows)
 
 
 class Offers(NamedTuple):

@@ -26,6 +26,9 @@ ROW_BYTES = 128
 UNCOUNTED_BYTES = 1 << 26
 """A workspace may always have so many bytes, and else as many as the operands together."""
 
+WAIT_SECONDS = 1e-6
+"""How much later than ranked times say a product ends that waits for copies: on an H100, and a guess elsewhere."""
+
 
 class Step(NamedTuple):
     """A launch ahead of a product: its kernel, Config and problem."""
@@ -75,6 +78,11 @@ class Copied(NamedTuple):
     def seconds(self, hardware: Hardware, rows: int | None = None) -> float:
         """The predicted time of these, or of those of so many rows."""
         return sum((step.seconds(hardware, rows) for step in self.steps), 0.0)
+
+    def ranked_seconds(self, hardware: Hardware, rows: int | None = None) -> float:
+        """What they add to the time by which a kernel is ranked, which does not know that it waits for them."""
+        seconds = self.seconds(hardware, rows)
+        return seconds + WAIT_SECONDS if seconds else 0.0
 
     def before(
         self, multiply: Executable, ahead: Sequence[Executable], workspaces: Workspaces, exchanged: bool

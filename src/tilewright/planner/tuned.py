@@ -96,13 +96,17 @@ class Store:
         return self._tables
 
     def table(self) -> Table:
-        """The user's own table, as it is now; raises an ArgumentValueError for one that is damaged."""
+        """The user's own table, as it is now; raises an ArgumentValueError if it is damaged or cannot be read."""
+        try:
+            return self._read()
+        except OSError as error:
+            raise ArgumentValueError(f"{self.path} cannot be read ({error.strerror}): make it readable") from None
+
+    def _read(self) -> Table:
         try:
             return read(self.path, self.gpu)[1]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Table()
-        except OSError as error:
-            raise ArgumentValueError(f"{self.path} cannot be read ({error.strerror}): move it away") from None
 
     def shipped(self) -> Table:
         """The package's own table."""
@@ -150,7 +154,7 @@ class Store:
     def _undamaged(self) -> Table:
         """What the user's file holds; a damaged one is moved out of the way."""
         try:
-            return self.table()
+            return self._read()
         except ArgumentValueError as error:
             names = (self.path.with_suffix(f".damaged{number or ''}") for number in count())
             damaged = next(path for path in names if not path.exists())

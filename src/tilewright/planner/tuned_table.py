@@ -122,10 +122,6 @@ class Entry(NamedTuple):
             raise ArgumentValueError(
                 f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
             )
-        for name, field in known.items():
-            value = values["config"][name]
-            if type(value) is not field.type or (field.values and value not in field.values):
-                raise ArgumentValueError(f"an entry has a config with {name}={str(value)[:80]!r}: write one {field}")
         try:
             datetime.fromisoformat(values["date"])
         except ValueError:
@@ -134,6 +130,13 @@ class Entry(NamedTuple):
             ) from None
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
         return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date", "nvrtc")))
+
+    def check_config(self) -> None:
+        """Raise an ArgumentValueError if a field of the Config has a value of another type, or none of its own."""
+        for name, field in fields_of(KERNELS[self.kernel].config_type).items():
+            value = self.config[name]
+            if type(value) is not field.type or (field.values and value not in field.values):
+                raise ArgumentValueError(f"an entry has a config with {name}={str(value)[:80]!r}: write one {field}")
 
     def made_config(self) -> Any:
         """The Config."""

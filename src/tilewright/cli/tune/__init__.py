@@ -88,7 +88,7 @@ def tune(
       tilewright tune --import h200.json
     """
     from tilewright.planner.tuned import label, store, write_whole
-    from tilewright.planner.tuned_table import encode
+    from tilewright.planner.tuned_table import Table, encode
 
     measures = suite is not None or bool(shapes.shape)
     wanted = shapes.of(suite, False) if measures or not to.asked else []  # which says what to give
@@ -102,7 +102,7 @@ def tune(
         show(f"{to.imported}: entries read: {record['imported']}")
     problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
     _measure(problems, kept, record, again=again, seconds=seconds, jobs=jobs, show=show)
-    table = kept.table()
+    table = kept.table() if to.listed or to.export is not None else Table()
     if to.export is not None:
         write_whole(to.export, encode(table, kept.gpu))
         show(f"{to.export}: entries written: {len(table)}")
@@ -146,8 +146,11 @@ def _import(path: Path, kept: "Store") -> int:
         _, table = read(path, kept.gpu)
     except OSError as error:
         raise ArgumentValueError(f"--import={path} cannot be read: {error.strerror}: name another file") from None
-    kept.add(table.entries())
-    return len(table)
+    entries = table.entries()
+    for entry in entries:
+        entry.check_config()
+    kept.add(entries)
+    return len(entries)
 
 
 def _measure(
