@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+from tilewright.bench.suites import load
 from tilewright.cli import app
 
 ROOT = Path(__file__).parents[2]
@@ -175,6 +176,15 @@ def test_two_records_of_one_shape_are_refused(tmp_path, monkeypatch):
         ladder_numbers.records(tmp_path)
     shutil.copy(ROOT / "results/ladder_8192.json", tmp_path / "ladder_again.json")
     assert [record["m"] for record in ladder_numbers.records(tmp_path)] == [4096, 8192]
+
+
+def test_the_suite_of_ones_own_is_one(tmp_path):
+    page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+    path = tmp_path / "own.toml"
+    path.write_text(page.split("```toml\n", 1)[1].split("```", 1)[0])
+    suite = load(str(path))
+    assert len(suite.shapes) == 3 * 2 + 20 * 2
+    assert {shape.layout for shape in suite.shapes} == {"nt"}
 
 
 def test_charts_of_benchmarks_are_shown():

@@ -330,6 +330,8 @@ def test_a_problem_that_no_kernel_takes_is_refused_with_the_reason_of_each():
         choose(problem("64x64x64 nt bf16"), V100)
     for name in set(KERNELS) - {"copy", "gemv"}:  # these two are for other problems, or run only when named
         assert f"{name} does not take it: " in str(refusal.value)
+    with pytest.raises(NotImplementedError, match=r"H200: wgmma and mma do not take it: k is 131072, .*"):
+        choose(problem("8x8x131072 nt int8 -> int32"), H200)
     with pytest.raises(NotImplementedError, match="copy does not take it: copy needs"):
         choose(problem("64x64x0 nt bf16"), V100)
 

@@ -18,6 +18,8 @@ from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
+_REFUSES = " does not take it: "
+
 THIN, DEEP = 64, 4
 """The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
 stream-K if k is more than so many times the smaller extent."""
@@ -188,10 +190,10 @@ class Offers(NamedTuple):
             if isinstance(taken, Copied):
                 offers.append(Offer(kernel, taken, tuple(refusals)))
             if refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
-                refusals.append(f"{kernel.name} does not take it: {refusal}")
+                refusals.append(f"{kernel.name}{_REFUSES}{refusal}")
                 follow = follow and (isinstance(taken, Copied) or not refusal.operand)
         if not offers:
-            raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: " + "; ".join(refusals))
+            raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: {_each_once(refusals)}")
         return cls(tuple(offers), follow)
 
     def resized(self, problem: Problem) -> "Offers | None":
@@ -233,6 +235,19 @@ class Offers(NamedTuple):
             for kernel, copied, _ in self.offers:
                 if copied.repacking is not None:
                     _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
+
+
+def _each_once(refusals: list[str]) -> str:
+    """Refusals; one that several kernels share is said once, and first."""
+    kernels: dict[str, list[str]] = {}
+    for refusal in refusals:
+        name, reason = refusal.split(_REFUSES, 1)
+        kernels.setdefault(reason, []).append(name)
+    said = []
+    for reason, names in sorted(kernels.items(), key=lambda item: -len(item[1])):
+        refuse = _REFUSES if len(names) == 1 else " do not take it: "
+        said.append(" and ".join(names) + refuse + reason)
+    return "; ".join(said)
 
 
 def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | Refusal]]:

@@ -58,9 +58,10 @@ def expression_of(
         absent["activation"] = activation
     for name, value in absent.items():
         if value is not None:
+            such = f", as in epilogue='acc + {name}', operands={{{name!r}: {name}}}" if name in ("bias", "c") else ""
             raise ArgumentValueError(
                 f"{name} was given beside {given}=, with which an expression says what becomes of the sum: write it "
-                f"into epilogue=, arrays as operands"
+                f"into epilogue=, arrays as operands{such}"
             )
     names = tuple(operands)
     if not isinstance(epilogue, str):

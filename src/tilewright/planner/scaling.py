@@ -45,8 +45,9 @@ class Scaling(NamedTuple):
             raise ArgumentValueError(f"recipe={self.recipe!r} is unknown: use None or one of {_RECIPES}")
         for name in GIVEN:
             if self.recipe is None and name in given and name != OUT_SCALE:
+                wanted = f"one of {_RECIPES}" if name in SCALES else "tensor or row, with scales of an a of int8"
                 raise ArgumentValueError(
-                    f"{name} was given without recipe=, which says what each scale is for: pass one of {_RECIPES}"
+                    f"{name} was given without recipe=, which says what each scale is for: pass {wanted}"
                 )
             if self.recipe is not None and name in SCALES and name not in given:
                 raise ArgumentValueError(
