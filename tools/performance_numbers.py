@@ -129,8 +129,8 @@ def rows_summary() -> list[str]:
         products = [each for each in record["products"] if not each["interrupted"]]
         rows = sorted({each["m"] for each in products})
         lines += [
-            f"Products of {rows[0]} to {rows[-1]} rows take as long as their weights take to be read.",
-            "A cell has the share of a streaming read of the weights and the ratio to the best peer in the same run, "
+            f"Products of {rows[0]} to {rows[-1]} rows beside a streaming read of their weights:",
+            "a cell has the share of its speed and the ratio to the best peer in the same run, "
             f"geometric means over {len(by_weight(products))} weights ({record['gpu']}, {record['date'][:10]}; "
             f"`results/{stem}.json`).",
             "",

@@ -76,6 +76,7 @@ def test_what_is_no_number_of_json_is_refused_wherever_it_stands(kind, text, ori
     ("name", "said"),
     [
         ("sweep_h200", "one of another command: use `python tools/calibrate.py {path}` to see it, or name a file"),
+        ("gemv_h200", "what `python tools/gemv_sweep.py gemv.json"),
         ("calibration_h200", "one of another command: use `python tools/calibrate.py {path}` to see it"),
         ("host_time", "what `python -m tilewright.bench.host_time --samples 25` wrote, which no command shows: name a"),
         ("emulator_proof", "not a record: command is missing: name a file that `tilewright bench --output` wrote"),

@@ -294,8 +294,8 @@ def planned_gpu(name: str) -> "Hardware":
     found = named(name, "--gpu", CHIPS, tuple(GPUS)).gpu
     if found.name not in GPUS:
         raise ArgumentValueError(
-            f"--gpu={name!r} is known to the models alone, which `explain` and `report` ask; kernels for one that is "
-            f"not here are chosen for {', '.join(GPUS)}: use one of these, or that GPU itself"
+            f"--gpu={name!r} is known to the models alone, which `explain`, `report` and `run` ask; kernels for one "
+            f"that is not here are chosen for {', '.join(GPUS)}: use one of these, or that GPU itself"
         )
     return found
 

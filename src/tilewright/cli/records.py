@@ -10,8 +10,9 @@ import typer
 
 from tilewright.errors import ArgumentValueError
 
-_READERS = {"rungs": "tilewright ladder", "products": "tilewright bench", "columns": "python tools/calibrate.py"}
+_READERS = {"rungs": "tilewright ladder", "products": "tilewright bench"}
 """The commands that show records, by a key that only theirs have."""
+
 DEEPEST = 50
 """The most levels of a record, of which ours have ten; what reads and writes JSON counts levels on Python's stack."""
 
@@ -36,7 +37,7 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
         TypeAdapter(schema).validate_python(record)
     except ValidationError as error:
         head = record if isinstance(record, dict) else {}
-        reader = next((reader for key, reader in _READERS.items() if key in head), "")
+        reader = _reader(head)
         if reader and not written_by.startswith(reader):
             raise ArgumentValueError(
                 f"record {path} is one of another command: use `{reader} {path}` to see it, or {remedy}"
@@ -55,6 +56,15 @@ def read(path: Path, written_by: str, schema: Any) -> dict[str, Any]:
         raise ArgumentValueError(f"record {path} is not a record{reason}: {remedy}") from None
     known: dict[str, Any] = record
     return known
+
+
+def _reader(record: dict[str, Any]) -> str:
+    """The command that shows a record, if one does."""
+    columns = record.get("columns")
+    launches = columns.get("launches") if isinstance(columns, dict) else None
+    if isinstance(launches, list) and "tile_m" in launches and "split_k" in launches:
+        return "python tools/calibrate.py"
+    return next((reader for key, reader in _READERS.items() if key in record), "")
 
 
 def _finite(text: str) -> float:
