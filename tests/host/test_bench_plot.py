@@ -103,7 +103,7 @@ def test_the_readme_has_the_means_at_each_number_of_rows(monkeypatch):
     record = few_rows((4096, 2048), (1024, 8192))
     monkeypatch.setattr(performance_numbers, "records", lambda: {"few_rows": record})
     lines = performance_numbers.rows_summary()
-    assert lines[0] == "Products of 1 to 4 rows take as long as their weights take to be read."
+    assert lines[0] == "Products of 1 to 4 rows beside a streaming read of their weights:"
     assert "geometric means over 2 weights (a GPU, 2026-11-23; `results/few_rows.json`)." in lines[1]
     assert lines[3:] == [
         "| rows | 1 | 4 |",

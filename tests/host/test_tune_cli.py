@@ -103,7 +103,7 @@ def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monke
         (("compile", "--shape", "256", "--gpu", "H200", "--rows", "0"), "--rows='0': write"),
         (("tune",), "neither SUITE nor --shape is given"),
         (("tune", "--shape", "256"), "none is usable here"),
-        (("tune", "--shape", "256", "--gpu", "H200"), "products are measured on this machine's GPU: leave --gpu out, or SUITE"),
+        (("tune", "--shape", "256", "--gpu", "H200"), "this machine's GPU measures products: leave one of"),
         (("tune", "--list"), "name the table's GPU with --gpu, such as A100"),
         (("tune", "--list", "--gpu", "H300"), "--gpu='H300' is unknown"),
         (("tune", "--import", "nowhere.json", "--gpu", "H200"), "--import=nowhere.json cannot be read"),

@@ -126,7 +126,7 @@ def _hardware(given: str | None, measures: bool) -> "Hardware":
 
     if given is not None:
         if measures:
-            raise ArgumentValueError(f"--gpu={given}: products are measured on this machine's GPU: leave --gpu out, or SUITE")
+            raise ArgumentValueError(f"--gpu={given}: this machine's GPU measures products: leave one of them out")
         return planned_gpu(given)
     if not gpu_count():
         raise UnavailableError(
