@@ -131,6 +131,14 @@ def test_a_plan_refuses_other_arrays(backend, call, message):
     assert not backend.launched
 
 
+def test_a_plan_takes_any_stride_of_a_single_row_or_column(backend):
+    plan = tw.plan(f16(1, 8), f16(8, 1), backend=backend)
+    row, column = f16(2, 16)[::2, :8], f16(8, 1).T.reshape(1, 8).T
+    plan(row, column)
+    ((pointers, *_),) = backend.launched
+    assert set(pointers) >= {row.ctypes.data, column.ctypes.data}
+
+
 def test_a_plan_refuses_worse_alignment(backend):
     memory = f16(80)
     memory = memory[-memory.ctypes.data % 16 // 2 :]

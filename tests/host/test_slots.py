@@ -59,6 +59,15 @@ def test_readers_accept_what_differs_in_no_word(name, expected, given):
     assert read == (expected == given)
 
 
+@pytest.mark.parametrize("name", [None, "torch"])
+@pytest.mark.parametrize("strides", [(4, 2), (256, 2), (2, 4), (8, 4)])
+def test_any_stride_of_a_single_row_or_column_is_as_expected(name, strides):
+    library = pytest.importorskip(name) if name else None
+    slot = slot_of(memory_of(library, (1, 8), "float16", (8, 1), 0))
+    given = memory_of(library, (1, 8), "float16", tuple(stride // 2 for stride in strides), 0)
+    assert bool(slot.differences(*describe(given, "a"))) == (strides[1] != 2)
+
+
 @pytest.mark.parametrize(("expected", "given"), list(product(ARRAYS, ARRAYS)))
 def test_torchs_guard_accepts_what_readers_do_whatever_the_alignment(expected, given):
     torch = pytest.importorskip("torch")

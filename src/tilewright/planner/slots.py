@@ -47,9 +47,16 @@ class Slot(NamedTuple):
         return byte_range(pointer, self.shape, self.strides, self.dtype.nbytes)
 
     def differences(self, signature: Signature, pointer: int) -> str:
-        """The differences of an array from the expected form, in words; empty if none. Better alignment is allowed."""
+        """The differences of an array from the expected form, in words; empty if none.
+
+        Better alignment is allowed, and any stride of a dimension of extent 1, where nothing is walked.
+        """
         names = ("dtype", "shape", "strides", "device", "writable")
-        pairs = zip(names, signature, self.signature, strict=True)
+        dtype, shape, strides, *others = signature
+        if shape == self.signature[1]:
+            wanted = zip(shape, strides, self.signature[2], strict=True)
+            strides = tuple([there if extent == 1 else here for extent, here, there in wanted])
+        pairs = zip(names, (dtype, shape, strides, *others), self.signature, strict=True)
         found = [f"{name} {_said(name, x)} instead of {_said(name, y)}" for name, x, y in pairs if x != y]
         if pointer % self.alignment:
             found.append(f"address {pointer:#x} not aligned to {self.alignment} bytes")
