@@ -4,7 +4,9 @@ TILEWRIGHT_RELEASE=1 asks for the latter (`make wheel`). Whoever installs from s
 """
 
 import os
+from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -22,3 +24,13 @@ class Split(BuildHookInterface[Any]):
             build_data["dependencies"].append(f"tilewright-emulator=={self.metadata.version}")
         else:
             build_data["force_include"][f"src/{EMULATOR}"] = EMULATOR
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Called by hatchling with the wheel that it made, which is packed again as small as zlib can."""
+        if version == "editable":
+            return
+        made, packed = Path(artifact_path), Path(f"{artifact_path}.packed")
+        with ZipFile(made) as wheel, ZipFile(packed, "w") as smaller:
+            for entry in wheel.infolist():
+                smaller.writestr(entry, wheel.read(entry), ZIP_DEFLATED, 9)
+        packed.replace(made)
