@@ -165,6 +165,16 @@ def test_aligned_operands_are_not_told_to_align():
     assert not any("begin the rows" in remedy.change for remedy in explained(2048, 2048, 2048).remedies)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "gpu", "unit"),
+    [("fp32", "H200", "CUDA cores"), ("fp32", "A100", "CUDA cores"), ("fp16", "A100", "tensor cores")],
+)
+def test_no_unit_alone_is_quicker_than_its_data_sheet(dtype, gpu, unit):
+    found = explained(4096, 4096, 4096, dtype, "nt", gpu)
+    assert found.time.limits[unit] >= found.light.compute_seconds * (1 - 1e-9)
+    assert found.time.bound == unit
+
+
 def test_alpha_of_0_leaves_nothing_to_explain():
     a, b = stored(4, 6, "fp16", "n"), stored(6, 4, "fp16", "n")
     with pytest.raises(ValueError, match="no sums, so there is nothing to explain: give another alpha than 0"):

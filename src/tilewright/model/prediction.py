@@ -230,8 +230,10 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
     limits["GMEM"] = max(limits["GMEM"], _streamed(problem, prepared, gpu))
     if limits["power"] < (1 - 1e-9) * looped:
         del limits["power"]  # clocks need not fall
-    if unit != "wgmma":
+    if unit != "wgmma":  # its parts add up, so alone each seems quicker than it is
         limits["delivery of elements"] = limits.pop("writes to SMEM")
+        rate = 2e-6 * gpu.macs(unit, problem.a.dtype) * gpu.clock(unit) * gpu.sm_count
+        limits["tensor cores"] = max(limits["tensor cores"], problem.flops / rate)
     if unit == "cuda_cores":
         limits["CUDA cores"] = limits.pop("tensor cores")
     evenly = clusters / tiles.clusters_at_once.item() / waves if waves > 1 else 1.0
