@@ -385,6 +385,7 @@ def test_a_suite_of_the_users_own(tmp_path):
         ("[[shapes]]\nm = [1, 2.5]\nn = 1\nk = 1", "has m=[1, 2.5]"),
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\nbatch = 2", "unknown key 'batch'"),
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\ndtype = 'int4'", "has dtype='int4': use bf16"),
+        ("[[shapes]]\nm = 1\nn = 1\nk = 1\ndtype = 'int32'", "has dtype='int32', which nothing multiplies: take"),
         ("layout = 'tx'\n[[shapes]]\nm = 1\nn = 1\nk = 1", "has layout='tx': use nt"),
         ("[[shapes]]\nm = 1\nn = 1\nk = 1\nlabel = 5", "has label=5: put it in quotes"),
         (

@@ -35,6 +35,7 @@ from typing import Any
 
 from tilewright.bench.contenders import NAMES, is_known
 from tilewright.bench.inputs import Shape
+from tilewright.dtypes import PRODUCTS
 from tilewright.errors import ArgumentValueError
 from tilewright.measure.elements import Elements
 from tilewright.measure.layouts import LAYOUTS
@@ -140,7 +141,11 @@ def _settings(table: Any, common: dict[str, Any], others: set[str], where: str) 
     _refuse_others(table, {"label", *others, *_DEFAULTS}, where)
     settings = common | {key: table[key] for key in _DEFAULTS if key in table}
     texts = settings["dtype"] if isinstance(settings["dtype"], list) else [settings["dtype"]]
-    found = dict.fromkeys(str(Elements.parse(str(text), f"{where} has dtype")) for text in texts)
+    every = [Elements.parse(str(text), f"{where} has dtype") for text in texts]
+    for elements in every:
+        if (elements.a, elements.b) not in PRODUCTS:
+            raise ArgumentValueError(f"{where} has dtype={str(elements)!r}, which nothing multiplies: take another")
+    found = dict.fromkeys(map(str, every))
     if settings["layout"] not in LAYOUTS:
         raise ArgumentValueError(f"{where} has layout={settings['layout']!r}: use {', '.join(LAYOUTS)}")
     label = _text(table, "label", where)
