@@ -48,6 +48,12 @@ def test_any_other_text_is_refused_by_name(text):
     assert refusal.startswith("--arg")
 
 
+@pytest.mark.parametrize("digits", ["zz", "0"])
+def test_bytes_that_are_not_hexadecimal_are_refused(digits):
+    with pytest.raises(ValueError, match=f"--arg 'bytes:{digits}': {digits} is not hexadecimal: write two digits"):
+        parse_arguments([f"bytes:{digits}"])
+
+
 def test_random_values_depend_on_the_seed_alone():
     first, again, other = (parse_arguments(["f32[9]:random", "f32[9]:random"]).initial(seed) for seed in (1, 1, 2))
     assert first["arg0"].tobytes() == again["arg0"].tobytes()

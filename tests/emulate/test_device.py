@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Device, LaunchError, PtxSyntaxError
+from tilewright.emulator import Device, LaunchError, OutOfBounds, PtxSyntaxError
 from tilewright.emulator.semantics.elements import ELEMENT_NAMES, element_dtype
 from tilewright.emulator.semantics.tensor_map import decode_tensor_map
 
@@ -145,6 +145,37 @@ def test_what_is_out_of_bounds_is_said_in_grammar(address, nbytes, said):
     device = Device(memory_bytes=1 << 16)
     with pytest.raises(ValueError, match=said):
         device.read(device.allocate(16) + address, nbytes)
+
+
+STRAY = """
+struct Numbers { float v[100]; };
+extern "C" __global__ void stray(float* x, int offset, Numbers numbers) {
+  x[offset + threadIdx.x] = numbers.v[threadIdx.x];
+}
+"""
+
+
+def stray(device, x, offset):
+    device.launch(device.load(compile_ptx(STRAY)), 1, 4, [x, offset, bytes(400)])
+
+
+@pytest.mark.parametrize("offset", [64, 100, 128, 131, 160, 227, 1000])
+def test_no_wrong_index_into_an_array_leads_to_the_parameters(offset):
+    device = Device(memory_bytes=1 << 16)
+    x = device.upload(np.zeros(64, np.float32))
+    stray(device, x, 60)
+    with pytest.raises(OutOfBounds, match=f"it is {(offset - 64) * 4} bytes past the end of the allocation of 256"):
+        stray(device, x, offset)
+
+
+def test_no_parameters_take_the_place_of_what_was_freed():
+    device = Device(memory_bytes=1 << 16)
+    kept, freed = device.allocate(16), device.allocate(16)
+    device.free(freed)
+    with pytest.raises(OutOfBounds) as raised:
+        stray(device, freed, 0)
+    assert raised.value.address == freed
+    stray(device, kept, 0)
 
 
 VALID = {"dtype": "bf16", "address": 1 << 20, "shape": (64, 8), "strides": (128,), "box": (64, 8), "swizzle": 128}

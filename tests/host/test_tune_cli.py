@@ -55,6 +55,11 @@ def test_rows_are_numbers_and_ranges(text, rows):
     assert parse_rows(text) == rows
 
 
+def test_rows_that_end_before_they_begin_are_turned_around():
+    with pytest.raises(ArgumentValueError, match="5-1 ends before it begins; write 1-5"):
+        parse_rows("2,5-1")
+
+
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "0", "0-4", "4-1", "1--2", "1-9999999999", "1.5"])
 def test_other_rows_are_refused(text):
     with pytest.raises(ArgumentValueError, match="write"):

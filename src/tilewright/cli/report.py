@@ -42,7 +42,7 @@ def report(
     record: Annotated[
         list[Path] | None,
         typer.Option(
-            "--record", help="What `ladder` or `bench` wrote with --output; once for each.", show_default=False
+            "--record", help="What `ladder --json` or `bench --output` wrote; once for each.", show_default=False
         ),
     ] = None,
     dtype: Annotated[

@@ -120,14 +120,11 @@ class GlobalMemory(FlatMemory):
     def allocate(self, size: int, align: int, internal: bool = False, skew: int = 0) -> int:
         """The address of fresh poisoned bytes, `skew` bytes past a multiple of `align`.
 
-        Raises OutOfMemoryError if the arena is full.
+        What is internal lies at the other end of the arena, where no wrong index into the user's memory leads, and
+        nothing takes the place of what the user has freed. Raises OutOfMemoryError if the arena is full.
         """
-        start = round_up(REDZONE, align) + skew
-        for allocation in self.allocations:
-            if start + size + REDZONE <= allocation.start:
-                break
-            start = round_up(allocation.end + REDZONE, align) + skew
-        if start + size + REDZONE > self.bytes.size:
+        start = self._last_room(size, align) if internal else self._first_room(size, align, skew)
+        if not REDZONE <= start <= self.bytes.size - size - REDZONE:
             raise OutOfMemoryError(
                 f"{size} bytes do not fit in the emulated global memory of {self.bytes.size} bytes: "
                 "give the Device, or the EmulatedBackend, a larger memory_bytes"
@@ -135,6 +132,22 @@ class GlobalMemory(FlatMemory):
         insort(self.allocations, Allocation(start, size, internal))
         self.bytes[start : start + size] = POISON
         return GLOBAL_BASE + start
+
+    def _first_room(self, size: int, align: int, skew: int) -> int:
+        start = round_up(REDZONE, align) + skew
+        for allocation in self.allocations:
+            if start + size + REDZONE <= allocation.start:
+                break
+            start = round_up(allocation.end + REDZONE, align) + skew
+        return start
+
+    def _last_room(self, size: int, align: int) -> int:
+        end = self.bytes.size - REDZONE
+        for allocation in reversed(self.allocations):
+            if allocation.end + REDZONE <= (end - size) // align * align:
+                break
+            end = allocation.start - REDZONE
+        return (end - size) // align * align
 
     def free(self, address: int) -> None:
         """End an allocation. Raises ValueError if none starts at the address."""

@@ -131,7 +131,12 @@ def _parse(text: str, name: str, buffers: Buffers) -> Item | _WrittenTensorMap:
     if match := _POINTER.fullmatch(text):
         return Pointer(None if match["name"] == "null" else match["name"], int(match["offset"] or 0))
     if text.startswith("bytes:"):
-        return bytes.fromhex(text.removeprefix("bytes:"))
+        try:
+            return bytes.fromhex(digits := text.removeprefix("bytes:"))
+        except ValueError:
+            raise ArgumentValueError(
+                f"{digits} is not hexadecimal: write two digits a byte, such as bytes:0a00"
+            ) from None
     if match := _TYPED.fullmatch(text):
         return _number(match["value"], element_dtype(match["type"]))
     if _INTEGER.fullmatch(text):

@@ -148,6 +148,8 @@ def parse_rows(text: str) -> list[int]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise ArgumentValueError(f"--rows={text!r}: write numbers and ranges, such as 1-4096 or 1,2,4,8-64")
         low, high = int(first), int(last or first)
+        if high < low:
+            raise ArgumentValueError(f"--rows={text!r}: {part.strip()} ends before it begins; write {high}-{low}")
         if not 1 <= low <= high < low + MOST_PRODUCTS:
             raise ArgumentValueError(
                 f"--rows={text!r}: write ranges of at most {MOST_PRODUCTS:,} values from 1 on, not {part.strip()}"

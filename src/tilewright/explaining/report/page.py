@@ -30,7 +30,7 @@ def require_packages() -> None:
 
 
 def page(explanation: Explanation, records: Sequence[Path], version: str) -> str:
-    """The page as text; records: files of `tilewright ladder --output` and `tilewright bench --output`.
+    """The page as text; records: files of `tilewright ladder --json` and `tilewright bench --output`.
     version: tilewright's own.
 
     Raises an UnavailableError without matplotlib or jinja2, and an ArgumentValueError for a file that is no record.

@@ -33,7 +33,7 @@ MOST_LINES = 24
 LEFT, WIDTH, ROW = 150, 850, 16
 """Where a time line begins, how long it is, and how high a row is, in units of the picture."""
 
-COMMANDS = """tilewright ladder --output ladder.json
+COMMANDS = """tilewright ladder --json > ladder.json
 tilewright bench proof --output bench.json
 tilewright report --record ladder.json --record bench.json"""
 
@@ -162,9 +162,11 @@ def _measured(path: Path) -> dict[str, Any]:
         if "rungs" in content:
             return {"caption": place, "heads": ["rung", "us", "TFLOP/s", "times cuBLAS"], "rows": _rungs(content)}
         return {"caption": place, "heads": ["product", "by", "burst us", "settled us"], "rows": _products(content)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        raise ArgumentValueError(f"record {path} cannot be read: {error.strerror}: name another file") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArgumentValueError(
-            f"record {path} is none of a ladder or a suite ({error!r}): name what `tilewright ladder --output` or "
+            f"record {path} is none of a ladder or a suite ({error!r}): name what `tilewright ladder --json` or "
             "`tilewright bench --output` wrote"
         ) from None
 
