@@ -214,14 +214,6 @@ class Epilogue(NamedTuple):
         return (self.expression.instructions + 3 * self.reads) / len(self.expression.sums)
 
     @property
-    def text(self) -> str:
-        """What becomes of the sum, as an expression; `acc` if nothing does."""
-        if self.expression is not None:
-            return self.expression.text
-        text = "acc" + " + beta * c" * (self.c is not None) + " + bias" * (self.bias is not None)
-        return f"{self.activation}({text})" if self.activation else text
-
-    @property
     def sums_columns(self) -> bool:
         """Whether the results are also added over rows."""
         return self.expression is not None and "column_sums" in self.expression.outputs

@@ -1,7 +1,7 @@
 """The choice of a kernel and a Config for a problem, with the reason."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
-
-_REFUSES = " does not take it: "
 
 THIN, DEEP = 64, 4
 """The thresholds of a published decision tree ("GEMM in depth", chapter 9): thin below so many rows or columns, and
@@ -185,15 +183,17 @@ class Offers(NamedTuple):
         """Those for a problem; raises as `choose` does."""
         offers: list[Offer] = []
         refusals: list[str] = []
+        reasons: dict[str, list[str]] = {}
         follow = True
         for kernel, taken in asked(problem, hardware):
             if isinstance(taken, Copied):
                 offers.append(Offer(kernel, taken, tuple(refusals)))
             if refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
-                refusals.append(f"{kernel.name}{_REFUSES}{refusal}")
+                refusals.append(f"{kernel.name} does not take it: {refusal}")
+                reasons.setdefault(str(refusal), []).append(kernel.name)
                 follow = follow and (isinstance(taken, Copied) or not refusal.operand)
         if not offers:
-            raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: {_each_once(refusals)}")
+            raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: {_each_once(reasons)}")
         return cls(tuple(offers), follow)
 
     def resized(self, problem: Problem) -> "Offers | None":
@@ -237,17 +237,13 @@ class Offers(NamedTuple):
                     _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
 
 
-def _each_once(refusals: list[str]) -> str:
-    """Refusals; one that several kernels share is said once, and first."""
-    kernels: dict[str, list[str]] = {}
-    for refusal in refusals:
-        name, reason = refusal.split(_REFUSES, 1)
-        kernels.setdefault(reason, []).append(name)
-    said = []
-    for reason, names in sorted(kernels.items(), key=lambda item: -len(item[1])):
-        refuse = _REFUSES if len(names) == 1 else " do not take it: "
-        said.append(" and ".join(names) + refuse + reason)
-    return "; ".join(said)
+def _each_once(kernels: Mapping[str, list[str]]) -> str:
+    """By reason, the kernels that refuse a product for it; a reason that several share comes first."""
+    shared_first = sorted(kernels.items(), key=lambda item: -len(item[1]))
+    return "; ".join(
+        f"{' and '.join(names)} {'do' if len(names) > 1 else 'does'} not take it: {reason}"
+        for reason, names in shared_first
+    )
 
 
 def asked(problem: Problem, hardware: Hardware) -> Iterator[tuple[Kernel, Copied | Refusal]]:
