@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -142,6 +143,20 @@ def test_every_activation_is_a_type_of_the_epilogue(activation):
 def test_cuda_has_the_operands_in_the_order_of_the_table():
     declared = re.findall(r"^  MatrixParameters (\w+);", package_headers()["parameters.cuh"], re.MULTILINE)
     assert tuple(declared) == OPERANDS
+
+
+def test_mma_copies_columns_of_a_stacked_b_in_pairs():
+    """Three warps would copy three rows of b's tile at a time, 4 bytes a thread."""
+    a, b = np.zeros((64, 64), np.float16), np.zeros((130, 66), np.float16)[:, :64].T
+
+    def planned(config):
+        return tilewright.plan(
+            a, b, gate="stacked", epilogue="silu(x) * y", kernel="mma", config=config, backend="emulator"
+        )
+
+    with pytest.raises(ConfigError, match=r"b_threads_per_row.*take an even number of warps"):
+        planned(MmaConfig(96, 96, 64, 3, 1, 3))
+    assert planned(MmaConfig(64, 64, 64, 3)).config == MmaConfig(64, 64, 64, 3)
 
 
 def test_each_cta_that_splits_k_needs_a_k_block():

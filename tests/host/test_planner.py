@@ -388,13 +388,19 @@ def test_where_memory_alone_takes_longer_the_tiles_that_fill_more_sms_are_chosen
 
 
 @pytest.mark.parametrize(
-    "text", ["1337x1337x65 nt bf16 by 2", "1336x1336x68 nn bf16 by 8", "3001x3001x33 nt fp16 by 2"]
+    "text", ["905x1809x929 nn bf16 by 2", "2705x1297x97 nt bf16 by 2", "666x1394x810 nn bf16 by 4"]
 )
-def test_copies_pay_for_products_whose_elements_mma_would_gather_one_by_one(text):
-    """Measured on an H100 (results/narrow_h100.json has others)."""
+def test_copies_pay_for_products_whose_elements_mma_would_gather_for_long(text):
+    """Measured on an H100 (results/narrow_h100.json)."""
     choice = choose(problem(text), H200)
     assert choice.kernel.name == "wgmma"
     assert choice.copied.copies == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ["300x300x33 nt bf16 by 2", "127x1999x17 nt bf16 by 2", "333x1111x33 nt fp16 by 2"])
+def test_mma_takes_what_it_gathers_before_copies_would_be_made(text):
+    """Measured on an H100, against copies and `wgmma` (docs/performance-log.md)."""
+    assert choose(problem(text), H200).kernel.name == "mma"
 
 
 @pytest.mark.parametrize("text", ["17x11008x256 nt bf16", "16x4096x4096 nn bf16", "24x8192x1024 nt fp16"])

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
-from tilewright.kernels.epilogue import has_pairs
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
 from tilewright.problem import Problem, cuts_k
@@ -18,7 +18,8 @@ class MmaConfig:
 
     A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a ring
     of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows. `tile_k` is 32 or 64 for elements of 2
-    bytes, and 64 or 128 for those of 1.
+    bytes, and 64 or 128 for those of 1. Where elements are loaded one by one, threads hold their part of such a tile in
+    registers: with less than 8 warps, 128x128 spills.
     """
 
     tile_m: int = 128
@@ -39,18 +40,18 @@ class MmaConfig:
         return self.stages * (self.tile_m + self.tile_n) * self.tile_k * nbytes
 
 
-_GATHERED = {1: 0.78e-6, 2: 0.55e-6, 4: 0.55e-6, 8: 0.24e-6}
+_GATHERED = {1: 0.51e-6, 2: 0.65e-6, 4: 0.41e-6, 8: 0.34e-6}
 """The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy.
 
-It and what follows were fitted to 60 launches on an H100; those of results/narrow_h100.json are off by 18%.
+It and what follows were fitted to the 364 launches in results/narrow_h100.json and narrow_types_h100.json, whose times
+they miss by 9% on average.
 """
 
-_AT_ONCE = 1.46
+_AT_ONCE = 1.3
 """How many times such rows an SM gathers at least in one latency."""
 
-_STORED, _SCATTERED = 0.26e-6, 0.17e-6
-"""The time in which an SM stores 1024 results behind narrow copies, and by how much each of their bytes lengthens it if
-they are stored one by one."""
+_BEGUN, _STORED = 1.47e-6, 0.154e-6
+"""The time of a launch without these, and that in which an SM stores 1024 results behind narrow copies."""
 
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
@@ -65,7 +66,8 @@ class MmaConstants(TiledConstants):
     """The TiledConstants of `mma`, with the ring, the warps' blocks and the width of asynchronous copies.
 
     k_step: the extent of an mma along k. a_down, b_down: whether neighboring threads load from neighboring rows or
-    columns, where these are what is contiguous, and elements are loaded one by one.
+    columns, where these are what is contiguous, and elements are loaded one by one. staged_rows: the rows that a warp
+    gathers in shared memory before it stores them, or 0.
     """
 
     Input: DType
@@ -80,6 +82,7 @@ class MmaConstants(TiledConstants):
     warp_n: int
     a_copy_bytes: int
     b_copy_bytes: int
+    staged_rows: int
 
 
 class MmaKernel(TiledKernel):
@@ -133,6 +136,10 @@ class MmaKernel(TiledKernel):
             "tile_n * k_step % (threads * b_copy_elements) == 0",
             "every thread has the same part in what is copied of B in one k step: take fewer warps or a larger tile_n",
         ),
+        (
+            "not stacked or not b_k_major or threads % (2 * b_threads_per_row) == 0",
+            "columns of a stacked b are copied in pairs: take an even number of warps",
+        ),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
@@ -176,21 +183,22 @@ class MmaKernel(TiledKernel):
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
     def slowed(self, seconds: float, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
-        """With elements that are gathered, if copies are narrow, and results that are stored one by one."""
-        narrowest, scattered_bytes = self._narrow(problem._replace(m=1))
+        """With elements that are gathered, if copies are narrow."""
+        narrowest = self._narrowest(problem._replace(m=1))
+        if narrowest == 16:
+            return seconds
         tiles = max(1.0, tile_count(config, problem) / hardware.sm_count)  # of an SM
+        if narrowest < 4 or config.threads > 128:  # else three CTAs share an SM, and their copies overlap
+            tiles = ceil(tiles)
+        steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
+        rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
         results = tiles * min(config.tile_m, problem.m) * min(config.tile_n, problem.n) / 1024
-        if narrowest < 16:
-            steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
-            rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
-            seconds = max(seconds, 2.2e-6 + _GATHERED[narrowest] * steps * rows + _STORED * results)
-        return seconds + _SCATTERED * scattered_bytes * results
+        return max(seconds, _BEGUN + _GATHERED[narrowest] * steps * rows + _STORED * results)
 
     @lru_cache(maxsize=256)  # noqa: B019 (kernels are few and kept)
-    def _narrow(self, problem: Problem) -> tuple[int, int]:
-        """The bytes of the narrowest copies, and those of a result that is stored by itself, 0 if pairs are."""
-        out = problem.out
-        return min(self.copy_widths(problem)), 0 if has_pairs(out, problem.columns) else out.dtype.nbytes
+    def _narrowest(self, problem: Problem) -> int:
+        """The bytes of the narrowest copies."""
+        return min(self.copy_widths(problem))
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of 16 bytes; loads of single elements are gathered into these."""
@@ -201,6 +209,7 @@ class MmaKernel(TiledKernel):
         nbytes = features.Input.nbytes
         # Elements of 1 byte are K-major in shared memory.
         kept = features if nbytes > 1 else features._replace(a_k_major=True, b_k_major=True)
+        warp_m, warp_n = config.tile_m // max(config.warps_m, 1), config.tile_n // max(config.warps_n, 1)
         return MmaConstants(
             **self.walked(config, kept),
             Input=features.Input,
@@ -208,11 +217,25 @@ class MmaKernel(TiledKernel):
             k_step=_STEP_BYTES // nbytes,
             a_down=nbytes == 1 and not features.a_k_major,
             b_down=nbytes == 1 and not features.b_k_major,
-            warp_m=config.tile_m // max(config.warps_m, 1),
-            warp_n=config.tile_n // max(config.warps_n, 1),
+            warp_m=warp_m,
+            warp_n=warp_n,
             a_copy_bytes=features.a_copy_bytes,
             b_copy_bytes=features.b_copy_bytes,
+            staged_rows=_staged_rows(config, warp_m, warp_n, features),
         )
+
+
+def _staged_rows(config: MmaConfig, warp_m: int, warp_n: int, features: TiledFeatures) -> int:
+    """How many rows of its block a warp gathers in shared memory before it stores them, as many as fit.
+
+    0: none, since pairs of results are stored at once, or since no 16 rows fit.
+    """
+    if features.epilogue.store_elements > 1:
+        return 0
+    columns = warp_n // (1 if features.epilogue.gate is None else 2)
+    row_bytes = columns * features.epilogue.Output.nbytes + 16
+    room = config.smem_bytes(features.Input.nbytes) // max(config.warps_m * config.warps_n * row_bytes, 1)
+    return next((rows for rows in (warp_m, 64, 32, 16) if 0 < rows <= room and warp_m % rows == 0), 0)
 
 
 def _of_bytes(config: MmaConfig) -> MmaConfig:

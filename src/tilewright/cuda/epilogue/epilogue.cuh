@@ -3,7 +3,8 @@
 //
 // Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
 // activation.cuh; store_elements: neighbors along a row that one store may write (2 if out is
-// row-major and aligned). With an expression (expression.cuh), there are no c, bias and Activation.
+// row-major and aligned); staged_rows, if rows of out are gathered in SMEM. With an expression
+// (expression.cuh), there are no c, bias and Activation.
 #pragma once
 #include "epilogue/activation.cuh"
 #include "epilogue/expression.cuh"
@@ -14,10 +15,16 @@
 
 namespace tilewright {
 
+// Whether rows of out are gathered in SMEM (epilogue/out_rows.cuh).
+template <class Config>
+concept StagesRows = requires { requires Config::staged_rows > 0; };
+
 // One row of out with the same row of c and bias.
 template <class Config>
 struct EpilogueRow {
   using Output = typename Config::Output;
+  // Whether neighbors of a row can be written at once.
+  static constexpr bool pairs = Config::store_elements >= 2 || StagesRows<Config>;
 
   const GemmParameters& parameters;
   Output* out;  // elements 0 of the row
@@ -45,20 +52,28 @@ struct EpilogueRow {
     return combine(accumulator, c_element, bias_element);
   }
 
+  // From an element of the row to the next.
+  __device__ __forceinline__ int64_t stride() const {
+    return StagesRows<Config> ? 1 : parameters.out.column_stride;
+  }
+
   // A column inside the matrix.
   __device__ __forceinline__ void store(float accumulator, int column) const {
-    out[column * parameters.out.column_stride] = from_float<Output>(finish(accumulator, column));
+    out[column * stride()] = from_float<Output>(finish(accumulator, column));
   }
 
   // Columns `column` (even) and `column` + 1, which one lane of a tensor-core fragment holds. Both
   // are finished at one place in the code, since this code is repeated for every accumulator.
   // Returns what an expression makes of them: one value with a gate, two without; 0 beyond out.
   __device__ __forceinline__ float2 store_pair(float first, float second, int column) const {
-    if (column >= parameters.n) return float2{};
-    const bool both = column + 1 < parameters.n;
+    // Without operands nothing is read, and a staged row has room beyond out: no test is needed.
+    constexpr bool anywhere =
+        StagesRows<Config> && !Config::has_c && !Config::has_bias && !HasExpression<Config>;
+    if (!anywhere && column >= parameters.n) return float2{};
+    const bool both = anywhere || column + 1 < parameters.n;
     if constexpr (HasGate<Config>) {
       const float value = expression.gate(first, second, column / 2, 1);
-      out[column / 2 * parameters.out.column_stride] = from_float<Output>(expression.stored(value));
+      out[column / 2 * stride()] = from_float<Output>(expression.stored(value));
       return make_float2(value, 0.0f);
     } else if constexpr (HasExpression<Config>) {
       const float2 pair = expression.finish(first, second, column, parameters.n - column);
@@ -74,7 +89,7 @@ struct EpilogueRow {
   __device__ __forceinline__ float2 store_pair(int32_t first, int32_t second, int column) const {
     if constexpr (!same<Output, int32_t>) {
       return store_pair(__int2float_rn(first), __int2float_rn(second), column);
-    } else if (column < parameters.n) {
+    } else if (StagesRows<Config> || column < parameters.n) {
       put_pair(first, second, column, column + 1 < parameters.n);
     }
     return float2{};
@@ -83,14 +98,14 @@ struct EpilogueRow {
   // Stores the finished values of `column` and, if it is inside the matrix too, of its neighbor.
   template <class Value>
   __device__ __forceinline__ void put_pair(Value x, Value y, int column, bool both) const {
-    if constexpr (Config::store_elements >= 2) {
-      if (both) {
+    if constexpr (pairs) {
+      if (StagesRows<Config> || both) {
         *reinterpret_cast<typename PairWord<Output>::type*>(out + column) = word_of<Output>(x, y);
         return;
       }
     }
-    out[column * parameters.out.column_stride] = element_of<Output>(x);
-    if (both) out[(column + 1) * parameters.out.column_stride] = element_of<Output>(y);
+    out[column * stride()] = element_of<Output>(x);
+    if (both) out[(column + 1) * stride()] = element_of<Output>(y);
   }
 };
 

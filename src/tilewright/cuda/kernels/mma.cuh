@@ -4,10 +4,10 @@
 // (tile_k, tile_n) tiles of A and B, which pass through a ring of `stages` in SMEM:
 //
 //   GMEM --cp.async, or element by element--> stage --ldmatrix--> fragments --mma.sync-->
-//   accumulators --> epilogue
+//   accumulators --> epilogue --straight, or as rows gathered in SMEM--> GMEM
 //
 // Warps share a stage as warps_m x warps_n blocks of (warp_m, warp_n). A k step is 32 bytes. While
-// it is multiplied, the fragments of the next step are loaded, and so is one slice of the tile that
+// it is multiplied, the fragments of the next step are loaded, and so is one part of the tile that
 // is stages - 1 ahead.
 #pragma once
 #include "epilogue/epilogue.cuh"
@@ -40,6 +40,9 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   using InputA = typename Config::Input;
   using InputB = typename Config::InputB;
   constexpr int k_step = Config::k_step, steps = Config::tile_k / k_step;
+  // Whether the main loop copies no tiles beyond the end of k: copies of 16 bytes are so few that
+  // zeros cost less than branches around them.
+  constexpr bool stops_at_k = Config::a_copy_bytes < 16 || Config::b_copy_bytes < 16;
   static_assert(sizeof(Storage<Config>) == Config::smem_bytes);
   extern __shared__ __align__(128) unsigned char smem[];
   const Storage<Config>& storage = *reinterpret_cast<const Storage<Config>*>(smem);
@@ -66,14 +69,16 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   const auto stage_a = [&](int stage) { return shared_address(storage.a[stage]); };
   const auto stage_b = [&](int stage) { return shared_address(storage.b[stage]); };
 
-  // Fill all stages but one; tiles beyond the end of k come as zeros.
+  // Fill all stages but one.
   for (int stage = 0; stage < Config::stages - 1; ++stage) {
+    if (stage < tiles_k) {
 #pragma unroll
-    for (int slice = 0; slice < steps; ++slice) {
-      copy_a.fetch(slice, stage_a(stage));
-      copy_b.fetch(slice, stage_b(stage));
-      copy_a.put(slice, stage_a(stage));
-      copy_b.put(slice, stage_b(stage));
+      for (int step = 0; step < steps; ++step) {
+        copy_a.fetch(step, stage_a(stage));
+        copy_b.fetch(step, stage_b(stage));
+      }
+      copy_a.put(steps - 1, stage_a(stage));
+      copy_b.put(steps - 1, stage_b(stage));
     }
     cp_async_commit();
   }
@@ -83,16 +88,19 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   Accumulators<Config> accumulators;
   BlockSums<Config> sums(parameters, tile.batch, first_m + warp_m, first_n + warp_n);
   Fragments<Config> fragments[2];
-  fragments[0].load(stage_a(0), stage_b(0), warp_m, warp_n, 0);
+  if (tiles_k > 0) fragments[0].load(stage_a(0), stage_b(0), warp_m, warp_n, 0);
 
   int read = 0, write = Config::stages - 1;
 #pragma unroll 1
   for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
     const int next = read + 1 < Config::stages ? read + 1 : 0;
+    const bool ahead = !stops_at_k || k_tile + Config::stages - 1 < tiles_k;
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
-      copy_a.fetch(step, stage_a(write));
-      copy_b.fetch(step, stage_b(write));
+      if (ahead) {
+        copy_a.fetch(step, stage_a(write));
+        copy_b.fetch(step, stage_b(write));
+      }
       if (step + 1 < steps) {
         fragments[(step + 1) % 2].load(stage_a(read), stage_b(read), warp_m, warp_n,
                                        (step + 1) * k_step);
@@ -102,20 +110,26 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
         cp_async_commit();
         cp_async_wait<Config::stages - 2>();
         __syncthreads();
-        fragments[0].load(stage_a(next), stage_b(next), warp_m, warp_n, 0);
+        if (!stops_at_k || k_tile + 1 < tiles_k) {
+          fragments[0].load(stage_a(next), stage_b(next), warp_m, warp_n, 0);
+        }
       }
       accumulators.multiply(fragments[step % 2]);
-      copy_a.put(step, stage_a(write));
-      copy_b.put(step, stage_b(write));
+      if (ahead) {
+        copy_a.put(step, stage_a(write));
+        copy_b.put(step, stage_b(write));
+      }
     }
     sums.add(accumulators, k_tile, tiles_k);
     write = read;
     read = next;
   }
   sums.finish(accumulators);
-  cp_async_wait<0>();  // zeros beyond the end of k: no copy may outlive the CTA
+  cp_async_wait<0>();  // tiles of zeros: no copy may outlive the CTA
 
-  accumulators.store(Epilogue<Config>(parameters, tile.batch), first_m + warp_m, first_n + warp_n);
+  if constexpr (StagesRows<Config>) __syncthreads();  // the stages are free for rows of out
+  accumulators.store(Epilogue<Config>(parameters, tile.batch), first_m + warp_m, first_n + warp_n,
+                     smem);
 }
 
 }  // namespace tilewright

@@ -20,6 +20,7 @@ struct SwizzledRows {
   static constexpr uint32_t chunks = columns / of_chunk;
   static constexpr uint32_t span = chunks < 8 ? chunks : 8;  // chunks that trade places
   static constexpr uint32_t rows_per_phase = 8 / span;
+  static constexpr int period = 8;  // rows after which places repeat
   static_assert(columns % of_chunk == 0 && 8 % span == 0 && chunks % span == 0);
 
   // Bytes from the start of the tile, which is aligned to 128 bytes, to element (row, column).

@@ -2,6 +2,7 @@
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "epilogue/group_sums.cuh"
+#include "epilogue/out_rows.cuh"
 #include "layout/swizzle.cuh"
 #include "ptx/ldmatrix.cuh"
 #include "ptx/mma.cuh"
@@ -108,37 +109,48 @@ struct Accumulators : ColumnsOfB<Config> {
     return sum;
   }
 
-  // Finishes and stores the warp's block, which starts at (m, n) of the sums.
-  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n) const {
+  // Finishes and stores the warp's block, which starts at (m, n) of the sums. `smem`: that of the
+  // CTA, which nothing else uses anymore, if rows are staged.
+  __device__ __forceinline__ void store(const Epilogue<Config>& epilogue, int m, int n,
+                                        unsigned char* smem = nullptr) const {
+    const OutRows<Config> rows(epilogue, m, n / sums_per_column<Config>, smem);
     if constexpr (HasColumnSums<Config>) {
-      store_and_sum(epilogue, m, n);
+      store_and_sum(epilogue, rows, m, n);
     } else {
-      store_rows(epilogue, m, n);
+      store_rows(epilogue.parameters, rows, m, n);
     }
   }
 
  private:
-  __device__ __forceinline__ void store_rows(const Epilogue<Config>& epilogue, int m, int n) const {
+  __device__ __forceinline__ void store_rows(const GemmParameters& parameters,
+                                             const OutRows<Config>& rows, int m, int n) const {
     const int first_row = m + threadIdx.x % 32 / 4, first_column = n + threadIdx.x % 4 * 2;
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 8; ++i) {
-      if (first_row + i * 8 >= epilogue.parameters.m) return;
-      const EpilogueRow<Config> row = epilogue.at_row(first_row + i * 8);
+      if (i * 8 % OutRows<Config>::together == 0 && m + i * 8 >= parameters.m) return;
+      if (first_row + i * 8 < parameters.m) store_row(rows.at(first_row + i * 8), i, first_column);
+      rows.flush((i + 1) * 8);
+    }
+  }
+
+  // A lane's pairs in one of its rows.
+  __device__ __forceinline__ void store_row(const EpilogueRow<Config>& row, int i,
+                                            int first_column) const {
 #pragma unroll
-      for (int j = 0; j < Config::warp_n / 8; ++j) {
-        const Sum* pair = d[i / 2][j] + i % 2 * 2;
-        if constexpr (HasZero<Config>) {
-          row.store_pair(shifted(row, pair[0], j, 0), shifted(row, pair[1], j, 1),
-                         first_column + j * 8);
-        } else {
-          row.store_pair(pair[0], pair[1], first_column + j * 8);
-        }
+    for (int j = 0; j < Config::warp_n / 8; ++j) {
+      const Sum* pair = d[i / 2][j] + i % 2 * 2;
+      if constexpr (HasZero<Config>) {
+        row.store_pair(shifted(row, pair[0], j, 0), shifted(row, pair[1], j, 1),
+                       first_column + j * 8);
+      } else {
+        row.store_pair(pair[0], pair[1], first_column + j * 8);
       }
     }
   }
 
   // The same, with the sums of columns, in which all lanes take part.
-  __device__ __forceinline__ void store_and_sum(const Epilogue<Config>& epilogue, int m,
+  __device__ __forceinline__ void store_and_sum(const Epilogue<Config>& epilogue,
+                                                const OutRows<Config>& out_rows, int m,
                                                 int n) const {
     constexpr int of_sums = sums_per_column<Config>;  // blocks for each block of out
     const GemmParameters& parameters = epilogue.parameters;
@@ -146,7 +158,7 @@ struct Accumulators : ColumnsOfB<Config> {
 #pragma unroll
     for (int i = 0; i < Config::warp_m / 16; ++i) {
       const int row = m + i * 16 + threadIdx.x % 32 / 4;
-      const EpilogueRow<Config> rows[2] = {epilogue.at_row(row), epilogue.at_row(row + 8)};
+      const EpilogueRow<Config> rows[2] = {out_rows.at(row), out_rows.at(row + 8)};
       WarpGroupSums<Config, Config::warp_n / 8 / of_sums, !HasGate<Config>> sums(
           parameters, epilogue.batch, m + i * 16, n / of_sums);
 #pragma unroll
@@ -168,6 +180,7 @@ struct Accumulators : ColumnsOfB<Config> {
         }
         sums.add(j / of_sums, values[0], values[1]);
       }
+      out_rows.flush((i + 1) * 16);
     }
   }
 };

@@ -58,12 +58,20 @@ struct TileCursor {
     }
   }
 
+  // Whether neighbors of a row are neighbors in memory.
+  __device__ __forceinline__ bool adjacent() const { return !paired_columns && column_stride == 1; }
+
   // This thread's row of the tile in `pass`.
   __device__ __forceinline__ int row(int pass) const { return first_row + pass * rows_per_pass; }
 
-  // The number of this thread's elements of `pass` that lie inside the matrix.
+  // The number of this thread's elements of a row that lie inside the matrix.
+  __device__ __forceinline__ int columns_inside() const {
+    return maximum(minimum(columns_left, elements), 0);
+  }
+
+  // The number of its elements of `pass` that do.
   __device__ __forceinline__ int valid(int pass) const {
-    return pass * rows_per_pass < rows_left ? maximum(minimum(columns_left, elements), 0) : 0;
+    return pass * rows_per_pass < rows_left ? columns_inside() : 0;
   }
 
   // Whether all of this thread's elements of the tile lie inside the matrix.
