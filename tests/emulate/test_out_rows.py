@@ -21,20 +21,20 @@ def stored_sectors(out, config):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("config", [MmaConfig(64, 64), MmaConfig(warps_m=4), MmaConfig(64, 96, warps_m=1)])
-def test_lanes_write_neighbors_of_odd_rows(dtype, config):
-    """A row has 65 elements: in each block of a warp, it begins and ends within sectors that it shares."""
+@pytest.mark.parametrize(
+    ("config", "across"), [(MmaConfig(64, 64), 32), (MmaConfig(warps_m=4), 32), (MmaConfig(64, 96, warps_m=1), 16)]
+)
+def test_lanes_write_neighbors_of_odd_rows(dtype, config, across):
+    """A row has 65 elements: so many neighbors in an access, which begins and ends within sectors."""
     out = np.zeros((M, N), dtype)
-    blocks = -(-N // (config.tile_n // config.warps_n))
-    assert stored_sectors(out, config) <= M * (N * out.itemsize / 32 + 2 * blocks)
+    assert stored_sectors(out, config) <= M * (N * out.itemsize / 32 + -(-N // across))
 
 
 @pytest.mark.parametrize("config", [MmaConfig(64, 64), MmaConfig(warps_m=4)])
 def test_lanes_write_neighbors_of_columns(config):
     """Here rows are neighbors, and those of a column begin anywhere."""
     out = np.zeros((N, 71), np.float16)[:, 1:].T
-    blocks = -(-M // (config.tile_m // config.warps_m))
-    assert stored_sectors(out, config) <= N * (M * out.itemsize / 32 + 2 * blocks)
+    assert stored_sectors(out, config) <= N * (M * out.itemsize / 32 + -(-M // 32))
 
 
 def test_no_neighbor_of_a_strided_out_is_written():
