@@ -204,3 +204,10 @@ def test_textures_that_cuda_does_not_have(how, message):
     for texels, dimensions, error in ((FLOATS.astype(np.float64), 2, TypeError), (FLOATS, 3, ValueError)):
         with pytest.raises(error, match="texels"):
             device.images.make(texels, dimensions)
+
+
+def test_what_is_no_image_is_refused():
+    images = Device(memory_bytes=1 << 20).images
+    for use in (images.texture, images.surface, images.read):
+        with pytest.raises(TypeError, match=r"image is of type int: pass what images\.make returned"):
+            use(99)

@@ -97,8 +97,19 @@ def test_in_python():
     assert tw.check(compile_ptx(kernel), out, values, grid=2, block=32, schedules=0).registers is None
 
 
-def test_a_thread_that_never_comes_there(source):
-    printed = invoke("check", source, *ARGUMENTS, "--at", f"tile.cu:{LOAD}@77").stdout
+def test_a_thread_that_no_cta_has_is_refused(source):
+    said = error("check", source, *ARGUMENTS, "--at", f"tile.cu:{LOAD}@77")
+    assert f"tile.cu:{LOAD}@77 names thread 77, and a CTA has 32: take one of 0..31" in said
+
+
+def test_a_thread_that_never_comes_there(tmp_path):
+    path = tmp_path / "few.cu"
+    path.write_text("""extern "C" __global__ void few(float* out) {
+  if (threadIdx.x < 8)
+    out[threadIdx.x] = 1;
+}
+""")
+    printed = invoke("check", path, "--block", 32, "--arg", "out=f32[8]", "--schedules", 0, "--at", "few.cu:3@9").stdout
     assert "the thread does not execute the line" in printed
 
 

@@ -143,9 +143,14 @@ class Launch:
         tensor_cores: how they add (see `Device`).
 
         Raises:
+            ArgumentValueError: for a thread that a CTA does not have.
             EmulatorError: for PTX that is wrong or not emulated, and for launches that no GPU accepts.
         """
-        arguments, kernel = self.arguments, self.kernel
+        arguments, kernel, threads = self.arguments, self.kernel, prod(self.block)
+        if at is not None and at.thread >= threads:
+            raise ArgumentValueError(
+                f"{at} names thread {at.thread}, and a CTA has {threads}: take one of 0..{threads - 1}"
+            )
         initial = arguments.initial(seed)
         has_bytes = any(isinstance(item, bytes | np.void) for item in arguments.items)
         remedies = dict(self.remedies) | ({WHOSE: HOST_ADDRESSES} if has_bytes else {})

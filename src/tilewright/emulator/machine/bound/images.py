@@ -101,6 +101,7 @@ class Images:
 
     def read(self, image: Image) -> npt.NDArray[np.generic]:
         """The texels of an image, in the shape that it was made of, with the channels last if there are several."""
+        _require(image)
         nbytes = int(np.prod(image.shape)) * image.dtype.itemsize
         return self._memory.slice(image.address, nbytes).copy().view(image.dtype).reshape(image.shape)
 
@@ -119,8 +120,9 @@ class Images:
         normalized: whether coordinates run from 0 to 1, as "wrap" and "mirror" need.
         read: "element", or "normalized": integers of 8 and 16 bits as floats from 0 or -1 to 1.
 
-        Raises ValueError for what CUDA does not have.
+        Raises ValueError for what CUDA does not have, and TypeError for what is no image.
         """
+        _require(image)
         if filter not in _FILTERS or address not in _ADDRESSING or read not in ("element", "normalized"):
             raise ArgumentValueError(
                 f"filter is {filter!r}, address {address!r}, read {read!r}; they must be point or linear, one of "
@@ -138,9 +140,15 @@ class Images:
 
     def surface(self, image: Image) -> int:
         """The handle of a surface: a kernel argument of type cudaSurfaceObject_t."""
+        _require(image)
         return self._bind(image)
 
     def _bind(self, bound: Bound) -> int:
         handle = _HANDLES + len(self.bound)
         self.bound[handle] = bound
         return handle
+
+
+def _require(image: object) -> None:
+    if not isinstance(image, Image):
+        raise ArgumentTypeError(f"image is of type {type(image).__name__}: pass what images.make returned")
