@@ -269,7 +269,8 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
         (
             "64x64x16 nt bf16 by 8",
             H200,
-            f"mma: {MMA}; wgmma does not take it: a {ALIGNED_TO_8}, and it has row stride 20 (40 bytes) and {MULTIPLE}",
+            f"mma: {MMA}; wgmma would copy a and b first, since a {ALIGNED_TO_8}, and it has row stride 20 (40 bytes) "
+            f"and {MULTIPLE}; b {ALIGNED_TO_8}, and it has column stride 20 (40 bytes) and {MULTIPLE}",
         ),
         (
             "64x64x64 nt bf16",
@@ -417,7 +418,7 @@ def test_notice_of_a_slower_kernel_comes_once_for_each_refusal_whatever_its_numb
         choose(strided(stride), H200)
         choose(problem("64x64x16 nt bf16 by 4"), H200)
     assert [record.getMessage() for record in caplog.records] == [
-        f"wgmma does not take it: {reason}; the next kernel is slower"
+        f"mma runs in place of wgmma, since {reason}; operands that need no copy are quicker"
         for reason in (
             "a has row stride 65 and column stride 3, and TMA needs one of them to be 1",
             f"a is aligned to 4 bytes and TMA needs 16, and it has row stride 18 (36 bytes) and {MULTIPLE}",

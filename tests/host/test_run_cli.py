@@ -242,4 +242,4 @@ def test_run_says_once_why_another_kernel_does_not_take_it():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stderr == ""
-    assert done.stdout.count("wgmma does not take it") == 1
+    assert done.stdout.count("wgmma would copy a and b first") == 1

@@ -18,12 +18,12 @@ def said(code):
 
 
 def test_a_warning_says_whose_it_is():
-    assert said(NOTICE).startswith("tilewright: wgmma does not take it: a has row stride 7 ")
+    assert said(NOTICE).startswith("tilewright: mma runs in place of wgmma, since a has row stride 7 ")
 
 
 def test_a_handler_gets_the_bare_message_and_the_module():
     configured = f"import logging; logging.basicConfig(format='%(name)s: %(message)s'){NOTICE}"
-    assert said(configured).startswith("tilewright.planner.choose: wgmma does not take it: ")
+    assert said(configured).startswith("tilewright.planner.choose: mma runs in place of wgmma, since ")
 
 
 def test_the_logger_of_the_package_silences_all():

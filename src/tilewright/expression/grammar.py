@@ -69,7 +69,7 @@ def parse(text: str, names: Collection[str], gate: str | None = None) -> Express
         if name not in used:
             raise ArgumentValueError(
                 f"epilogue={_clipped(text)!r} does not read {name}, which is the sum{' of a column' if gate else ''}: "
-                f"without it there is nothing to multiply; write an expression over {' and '.join(sums)}"
+                f"write an expression over {' and '.join(sums)}{', or leave gate= out' if gate else ''}"
             )
     if unused := [name for name in names if name not in used]:
         raise ArgumentValueError(

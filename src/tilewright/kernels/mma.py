@@ -182,18 +182,18 @@ class MmaKernel(TiledKernel):
         configs = _NARROW_COPIES if few else _VECTOR_COPIES
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
-    def slowed(self, seconds: float, config: MmaConfig, problem: Problem, hardware: Hardware) -> float:
-        """With elements that are gathered, if copies are narrow."""
+    def narrow_seconds(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> tuple[float, float]:
+        """Those of elements that are gathered, if copies are narrow, and of results behind them."""
         narrowest = self._narrowest(problem._replace(m=1))
         if narrowest == 16:
-            return seconds
+            return 0.0, 0.0
         tiles = max(1.0, tile_count(config, problem) / hardware.sm_count)  # of an SM
         if narrowest < 4 or config.threads > 128:  # else three CTAs share an SM, and their copies overlap
             tiles = ceil(tiles)
         steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
         rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
         results = tiles * min(config.tile_m, problem.m) * min(config.tile_n, problem.n) / 1024
-        return max(seconds, _BEGUN + _GATHERED[narrowest] * steps * rows + _STORED * results)
+        return _BEGUN, _GATHERED[narrowest] * steps * rows + _STORED * results
 
     @lru_cache(maxsize=256)  # noqa: B019 (kernels are few and kept)
     def _narrowest(self, problem: Problem) -> int:

@@ -136,20 +136,20 @@ class TiledKernel(Kernel):
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time that the model gives a Config, with its narrow accesses."""
         predicted = predict(problem, self._prepared(config, power, problem, hardware), hardware)
-        return predicted._replace(seconds=self.slowed(predicted.seconds, config, problem, hardware))
+        return predicted._replace(seconds=max(predicted.seconds, sum(self.narrow_seconds(config, problem, hardware))))
 
-    def slowed(self, seconds: float, config: Any, problem: Problem, hardware: Hardware) -> float:
-        """The seconds of a Config whose accesses are wide, with what narrow ones of this problem add."""
-        return seconds
+    def narrow_seconds(self, config: Any, problem: Problem, hardware: Hardware) -> tuple[float, float]:
+        """What a launch takes before its narrow accesses and for them; zeros if they are wide."""
+        return 0.0, 0.0
 
     def breakdown(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Breakdown:
         """The parts of that time, and its limits."""
         found = breakdown(problem, self._prepared(config, power, problem, hardware), self.unit, hardware)
-        narrow = self.predict(config, problem, hardware, power).seconds - sum(found.parts)
-        if narrow <= 1e-9 * sum(found.parts):
+        begun, accessed = self.narrow_seconds(config, problem, hardware)
+        if accessed == 0:
             return found
-        looped = found.parts.main_loop + narrow
-        limits = {**found.limits, "accesses of single elements": looped + found.parts.tail}
+        looped = found.parts.main_loop + max(0.0, begun + accessed - sum(found.parts))
+        limits = {**found.limits, "accesses of single elements": min(accessed, looped + found.parts.tail)}
         return found._replace(parts=found.parts._replace(main_loop=looped), limits=limits)
 
     def _prepared(self, config: Any, power: Power, problem: Problem, hardware: Hardware) -> Prepared:
@@ -163,7 +163,10 @@ def _ranked(kernel: TiledKernel, problem: Problem, hardware: Hardware) -> list[t
     times = ranking.times(problem.m, problem.n, problem.k, problem.batch_count)
     longer = np.maximum(times, at_least(problem, ranking.prepared, hardware)) / 1e6
     ways = zip(longer.tolist(), times.tolist(), offered, strict=True)
-    found = [(kernel.slowed(seconds, config, problem, hardware), us, config) for seconds, us, config in ways]
+    found = [
+        (max(seconds, sum(kernel.narrow_seconds(config, problem, hardware))), us, config)
+        for seconds, us, config in ways
+    ]
     return sorted(found, key=itemgetter(0, 1))
 
 

@@ -157,7 +157,7 @@ def choose(
 
 
 class Offer(NamedTuple):
-    """A kernel that takes a problem, maybe with copies; refusals: why the kernels before it do not take it as it is."""
+    """A kernel that takes a problem, maybe with copies; refusals: why those before it do not take it as it is."""
 
     kernel: Kernel
     copied: Copied
@@ -188,10 +188,12 @@ class Offers(NamedTuple):
         for kernel, taken in asked(problem, hardware):
             if isinstance(taken, Copied):
                 offers.append(Offer(kernel, taken, tuple(refusals)))
-            if refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
+            if isinstance(taken, Copied) and taken.repacking is not None:
+                refusals.append(f"{kernel.name} would {taken.described('copy')}")
+            elif refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
                 refusals.append(f"{kernel.name} does not take it: {refusal}")
                 reasons.setdefault(str(refusal), []).append(kernel.name)
-                follow = follow and (isinstance(taken, Copied) or not refusal.operand)
+                follow = follow and not refusal.operand
         if not offers:
             raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: {_each_once(reasons)}")
         return cls(tuple(offers), follow)
@@ -234,7 +236,10 @@ class Offers(NamedTuple):
         elif choice.kernel is self.offers[-1].kernel:
             for kernel, copied, _ in self.offers:
                 if copied.repacking is not None:
-                    _notice(f"{kernel.name} does not take it: {copied.reasons[0]}; the next kernel is slower")
+                    _notice(
+                        f"{choice.kernel.name} runs in place of {kernel.name}, since {copied.reasons[0]}; "
+                        f"operands that need no copy are quicker"
+                    )
 
 
 def _each_once(kernels: Mapping[str, list[str]]) -> str:

@@ -118,14 +118,18 @@ class Copied(NamedTuple):
         times = [f"takes about {step.seconds(hardware) * 1e6:.0f} us" for step in self.steps]
         said = []
         if self.repacking is not None:
-            operands = " and ".join(map(self._named, self.offsets))
-            said += [f"each call copies {operands} first, since {'; '.join(self.reasons)}", f"copying {times[0]}"]
+            said += [f"each call {self.described('copies')}", f"copying {times[0]}"]
         if self.summing is not None:
             said += [
                 "each call sums the columns of b first, since zero_a is multiplied by the sums",
                 f"summing {times[-1]}",
             ]
         return tuple(said)
+
+    def described(self, verb: str) -> str:
+        """What is copied and why, behind a form of the verb `copy`."""
+        operands = " and ".join(map(self._named, self.offsets))
+        return f"{verb} {operands} first, since {'; '.join(self.reasons)}"
 
     def _named(self, name: str) -> str:
         """A copy's operand, and whether memory is transposed on the way."""
