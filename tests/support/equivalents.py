@@ -51,9 +51,16 @@ _NO_COPIES = (
 )
 _STAGES = ("cp_async_wait<Config::stages - 2>();",)
 _LAST = ("cp_async_wait<0>();",)
+_STRAIGHT = ("mma, 3 stages", "mma, 4 stages of 64", "mma, expression, sums of columns")
+_LAST_ROWS = ("__syncwarp();", "rows.flush((i + 1) * 8);")
+_STAGING = ("if constexpr (StagesRows<Config>) __syncthreads();",)
 _LAST_COPIES = (
     "cp.async completes without being waited for; waiting only makes its writes visible to the executing thread, and "
     "nothing reads shared memory after this wait (cp.async.wait_group)"
+)
+_NO_LATER_STAGE = (
+    "bar.sync orders what threads read of the last stages before rows are staged there, and where copies are narrow, "
+    "no thread reads a stage behind the barrier that ends the last tile: fragments beyond it are not loaded (bar.sync)"
 )
 _ONE_LANE = (
     "bar.warp.sync only orders memory accesses among the warp's lanes, and nothing that one of them accessed is "
@@ -114,10 +121,22 @@ EQUIVALENTS = (
             ("drop cp.async.commit_group", ("cp_async_commit();",)),
             ("drop cp.async.wait_group", _STAGES),
             ("shift: wait for one group less", _STAGES),
+            ("drop cp.async.wait_group", _LAST),
+            ("shift: wait for one group less", _LAST),
         )
     ),
-    Equivalent("mma", "drop cp.async.wait_group", _LAST, _LAST_COPIES),
-    Equivalent("mma", "shift: wait for one group less", _LAST, _LAST_COPIES),
+    *(
+        Equivalent("mma", kind, _STAGING, _NO_LATER_STAGE, subjects=("mma, odd rows",))
+        for kind in ("drop bar.sync", "weaken bar.sync to bar.warp.sync")
+    ),
+    *(
+        Equivalent("mma", "drop bar.warp.sync", _LAST_ROWS, _ONE_LANE, first_copy, (subject,))
+        for subject, first_copy in (("mma, odd rows", 2), ("mma, odd rows of out", 4))
+    ),
+    *(
+        Equivalent("mma", kind, _LAST, _LAST_COPIES, subjects=_STRAIGHT)
+        for kind in ("drop cp.async.wait_group", "shift: wait for one group less")
+    ),
     *(
         Equivalent("wgmma", "drop bar.warp.sync", ("__syncwarp();", caller), _ONE_LANE)
         for caller in (

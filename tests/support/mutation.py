@@ -237,6 +237,7 @@ SUBJECTS = (
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, expression, sums of columns", "mma", SHORT, "bf16", (72, 136, 264), **SUMMED),
     Subject("mma, odd rows", "mma", MmaConfig(32, 64, 32, 4, 1, 2, 1), "fp16", (37, 67, 203)),
+    Subject("mma, odd rows of out", "mma", MmaConfig(stages=3), "bf16", (72, 135, 264), "fp32"),
     _rung("wmma_gmem", (32, 64, 48), "fp16"),
     _rung("wmma_smem", (128, 128, 192), "bf16"),
     _rung("wmma_padded", (128, 128, 192), "fp16"),
