@@ -10,7 +10,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-EMULATOR = "tilewright/emulator"
+EMULATOR = ("tilewright/emulator", "tilewright/checking")
+"""The emulator and what checks kernels in it."""
 
 
 class Split(BuildHookInterface[Any]):
@@ -23,7 +24,7 @@ class Split(BuildHookInterface[Any]):
         if os.environ.get("TILEWRIGHT_RELEASE"):
             build_data["dependencies"].append(f"tilewright-emulator=={self.metadata.version}")
         else:
-            build_data["force_include"][f"src/{EMULATOR}"] = EMULATOR
+            build_data["force_include"] |= {f"src/{folder}": folder for folder in EMULATOR}
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Called by hatchling with the wheel that it made, which is packed again as small as zlib can."""
