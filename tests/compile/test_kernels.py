@@ -294,6 +294,10 @@ ILLEGAL = {
         (HALF_MN, MmaConfig(tile_n=192, tile_m=64)),
         (HALF, MmaConfig(tile_m=32, tile_n=64)),
         (HALF, MmaConfig(tile_m=64, tile_n=32)),
+        (
+            problem("nt", bf16, bf16, alignment=4, expression=parse("silu(x) * y", (), "stacked")),
+            MmaConfig(tile_m=96, tile_n=96, tile_k=64, stages=3, warps_m=1, warps_n=3),
+        ),
         (HALF, MmaConfig(group_m=0)),
     ),
     "simt": (
