@@ -19,7 +19,7 @@ class MmaConfig:
     A CTA of `warps_m` x `warps_n` warps makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time, through a ring
     of `stages` in shared memory; CTAs walk out in bands of `group_m` tile rows. `tile_k` is 32 or 64 for elements of 2
     bytes, and 64 or 128 for those of 1. Where elements are loaded one by one, threads hold their part of such a tile in
-    registers: with less than 8 warps, 128x128 spills.
+    registers: with fewer than 8 warps, 128x128 spills.
     """
 
     tile_m: int = 128
