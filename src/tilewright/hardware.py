@@ -145,6 +145,11 @@ class Hardware(NamedTuple):
         return _capability(self.arch)
 
     @property
+    def launches_overlap(self) -> bool:
+        """Whether a grid may start before the one ahead of it has ended: programmatic dependent launch."""
+        return self.capability >= 90
+
+    @property
     def place(self) -> str:
         """What follows "on" in a sentence: its name, or "a GPU of sm_86" if it has none."""
         return f"a GPU of {self.arch}" if self.name == UNNAMED else self.name

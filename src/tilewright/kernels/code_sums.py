@@ -59,8 +59,8 @@ class CodeSumsKernel(Kernel):
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each 8 columns of each batch, which waits for earlier grids itself."""
-        dependent = hardware.capability >= 90
-        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
+        tiles, dependent = self.tile_count(constants, problem), hardware.launches_overlap
+        return LaunchShape(tiles, constants.threads, 1, constants.smem_bytes, dependent)
 
     def entry(self, config: CodeSumsConfig, problem: Problem) -> str:
         """The kernel's name."""

@@ -52,7 +52,7 @@ class ColumnSumsKernel(Kernel):
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each 32 columns; it waits for earlier grids itself where the GPU knows of that."""
-        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, 0, hardware.capability >= 90)
+        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, 0, hardware.launches_overlap)
 
     def entry(self, config: ColumnSumsConfig, problem: Problem) -> str:
         """The kernel's name."""

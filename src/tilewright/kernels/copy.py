@@ -97,7 +97,7 @@ class CopyKernel(Kernel):
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each tile of out; it waits for earlier grids itself where the GPU knows of that."""
-        tiles, dependent = tile_count(constants, problem), hardware.capability >= 90
+        tiles, dependent = tile_count(constants, problem), hardware.launches_overlap
         return LaunchShape(tiles, constants.threads, 1, constants.smem_bytes, dependent)
 
     def predict(self, config: CopyConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:

@@ -349,7 +349,7 @@ def _launch(question: Quantization, config: QuantizeConfig, hardware: Hardware, 
     source = _UNITS.get((constants, question.dtype))
     if source is None:
         source = _UNITS[constants, question.dtype] = _write(constants, question)
-    shape = LaunchShape(tiles, config.threads, 1, 0, hardware.capability >= 90)
+    shape = LaunchShape(tiles, config.threads, 1, 0, hardware.launches_overlap)
     arguments = QuantizeArguments(question, config.ahead * hardware.sm_count)
     return Launch(source, shape, arguments, constants)
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.hardware import Hardware
+from tilewright.hardware import SECTOR_BYTES, Hardware
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
@@ -160,8 +160,8 @@ class RepackKernel(Kernel):
 
     def launch_shape(self, constants: RepackConstants, problem: Problem, hardware: Hardware) -> LaunchShape:
         """One CTA for each block, which waits for earlier grids itself."""
-        dependent = hardware.capability >= 90
-        return LaunchShape(self.tile_count(constants, problem), constants.threads, 1, constants.smem_bytes, dependent)
+        tiles, dependent = self.tile_count(constants, problem), hardware.launches_overlap
+        return LaunchShape(tiles, constants.threads, 1, constants.smem_bytes, dependent)
 
     def entry(self, config: RepackConfig, problem: Problem) -> str:
         """The entry point's name, with the operands that are copied."""
@@ -172,11 +172,12 @@ class RepackKernel(Kernel):
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time in which the operands are read and their copies written, which no power state changes."""
-        seconds = LAUNCH_SECONDS
+        seconds, written = LAUNCH_SECONDS, problem.a.dtype.nbytes
         for name in _copied(problem):
-            nbytes = 2 * _batches(problem, name) * prod(problem.extents(name)) * problem.a.dtype.nbytes
+            elements = _batches(problem, name) * prod(problem.extents(name))
+            read = min(SECTOR_BYTES, max(1, abs(_neighbor_stride(problem, name))) * written)  # what lies between, too
             share = _TURNED if Part.of(problem, name).turned else STREAMED
-            seconds += nbytes / (share * hardware.memory_bandwidth)
+            seconds += elements * (read + written) / (share * hardware.memory_bandwidth)
         return Prediction(1, 1, 1.0, seconds, 0)
 
 
@@ -200,6 +201,12 @@ def _as_stored(problem: Problem, name: Literal["a", "b"]) -> tuple[int, int]:
     rows, columns = problem.extents(name)
     matrix: Matrix = getattr(problem, name)
     return (rows, columns) if matrix.is_row_major else (columns, rows)
+
+
+def _neighbor_stride(problem: Problem, name: Literal["a", "b"]) -> int:
+    """From an element of an operand to the next of its row in memory."""
+    matrix: Matrix = getattr(problem, name)
+    return matrix.column_stride if matrix.is_row_major else matrix.row_stride
 
 
 def _batches(problem: Problem, name: Literal["a", "b"]) -> int:

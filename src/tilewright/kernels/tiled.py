@@ -103,8 +103,9 @@ class TiledKernel(Kernel):
         return tile_count(constants, problem)
 
     def launch_shape(self, constants: Constants, problem: Problem, hardware: Hardware) -> LaunchShape:
-        """One CTA for each tile of out."""
-        return LaunchShape(tile_count(constants, problem), constants.threads, 1, constants.smem_bytes)
+        """One CTA for each tile of out; it waits for earlier grids itself where the GPU knows of that."""
+        tiles, dependent = tile_count(constants, problem), hardware.launches_overlap
+        return LaunchShape(tiles, constants.threads, 1, constants.smem_bytes, dependent, keeps_l1=True)
 
     @abstractmethod
     def offered(self, problem: Problem) -> tuple[Any, ...]:

@@ -19,9 +19,9 @@ STREAMED = 0.93
 """Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
 
 _IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
-    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, streamed=STREAMED, launch=3.0
+    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, streamed=STREAMED, launch=2.5
 )
-"""The Costs of `mma` and `simt`, but for `clock` and `fill`, which depend on the GPU."""
+"""The Costs of `mma` and `simt` whose launches overlap, but for `clock` and `fill`, which depend on the GPU."""
 
 _DELIVERY = 64
 """Multiply-adds of an SM in the time in which an element of A or B reaches it, as far as multiplying does not hide it.
@@ -40,12 +40,21 @@ _MMA_ON_HOPPER = 0.63
 """Hopper's tensor cores take mma.sync at this share of wgmma's rate."""
 
 
+def launched_alone(gpu: Hardware) -> float:
+    """The seconds that a launch takes longer where it cannot overlap the one ahead (docs/performance-log.md)."""
+    return 0.0 if gpu.launches_overlap else 0.5e-6
+
+
 def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
     """The Costs of a kernel that multiplies elements of `dtype` with `unit`."""
     if unit == "wgmma":
         return COSTS
     pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
-    return _IN_TURNS._replace(clock=gpu.clock(unit) / 1e6 * pace, fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY)
+    return _IN_TURNS._replace(
+        clock=gpu.clock(unit) / 1e6 * pace,
+        fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY,
+        launch=_IN_TURNS.launch + launched_alone(gpu) * 1e6,
+    )
 
 
 Power = Literal["settled", "recorded", "burst"]

@@ -16,6 +16,7 @@
 #include "mainloop/mma_fragments.cuh"
 #include "mainloop/operand_tile.cuh"
 #include "parameters.cuh"
+#include "ptx/grid_dependency.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -69,6 +70,7 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
   const auto stage_a = [&](int stage) { return shared_address(storage.a[stage]); };
   const auto stage_b = [&](int stage) { return shared_address(storage.b[stage]); };
 
+  wait_for_earlier_grids();
   // Fill all stages but one.
   for (int stage = 0; stage < Config::stages - 1; ++stage) {
     if (stage < tiles_k) {
@@ -82,6 +84,7 @@ __device__ __forceinline__ void mma_kernel(const GemmParameters& parameters) {
     }
     cp_async_commit();
   }
+  launch_next_grid();
   cp_async_wait<Config::stages - 2>();
   __syncthreads();
 

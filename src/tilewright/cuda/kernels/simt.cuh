@@ -16,6 +16,7 @@
 #include "layout/raster.cuh"
 #include "mainloop/tile_cursor.cuh"
 #include "parameters.cuh"
+#include "ptx/grid_dependency.cuh"
 #include "ptx/shared_memory.cuh"
 #include "types.cuh"
 
@@ -201,8 +202,10 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
   Fragments<Config> fragments[2];  // of even and of odd k
+  wait_for_earlier_grids();
   copy_a.fetch();
   copy_b.fetch();
+  launch_next_grid();
   copy_a.put(storage.a[0]);
   copy_b.put(storage.b[0]);
   __syncthreads();
