@@ -1,11 +1,11 @@
 """The Problem: shapes, layouts, dtypes and epilogue of one product. It knows no kernel and holds no data."""
 
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import FP8, DType
 from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression, instructions_of
+from tilewright.hardware import SECTOR_BYTES
 from tilewright.rounding import ceil_div
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -325,15 +325,23 @@ class Problem(NamedTuple):
 
     @property
     def minimum_bytes(self) -> int:
-        """Bytes that must cross GMEM: each element of the inputs once, however often it is used, and of out once."""
+        """Bytes that must cross GMEM: each sector of the inputs once, however often it is used, and of out once."""
         return sum(self.crossing_bytes(*operand) for operand in self.operands())
 
     def crossing_bytes(self, name: str, matrix: Matrix) -> int:
-        """Bytes of an operand, each element once: those that strides of 0 repeat cross GMEM once."""
-        shape = (*self.batch, *self.extents(name))
+        """Bytes of an operand: the elements, which strides of 0 repeat, and what lies between them in their sectors."""
+        shape, nbytes = (*self.batch, *self.extents(name)), matrix.dtype.nbytes
+        if 0 in shape:
+            return 0
         strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
-        steps = (extent for extent, stride in zip(shape, strides, strict=True) if stride or not extent)
-        return matrix.dtype.nbytes * prod(steps)
+        steps = sorted((abs(stride) * nbytes, extent) for stride, extent in zip(strides, shape, strict=True) if stride)
+        runs, run = 1, nbytes  # pieces of memory that lie apart, and the bytes from one end of a piece to the other
+        for step, extent in steps:
+            if step - run < SECTOR_BYTES:
+                run += (extent - 1) * step
+            else:
+                runs *= extent
+        return runs * (run if runs == 1 else max(run, SECTOR_BYTES))
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""

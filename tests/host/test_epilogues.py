@@ -230,7 +230,7 @@ def test_what_is_wrong_with_an_output_is_said(options, error, message):
     [
         ({"gate": "both"}, "gate='both' is unknown: use None or one of interleaved, stacked"),
         ({"gate": 3}, "gate=3 is unknown"),
-        ({"gate": "stacked", "bias": ROW}, "bias was given beside gate="),
+        ({"gate": "stacked", "bias": ROW}, "as in epilogue='x * y + bias', operands={'bias': bias}"),
         ({"gate": "stacked", "activation": "tanh"}, "activation='tanh' is unknown"),
         ({"gate": "stacked", "epilogue": "x"}, "does not read y, which is the sum of a column"),
         ({"gate": "stacked", "epilogue": "acc * 2"}, "with a gate there is no acc"),
@@ -326,8 +326,8 @@ def test_the_cuda_of_an_expression():
         ({"operands": {"x": ROW}}, "operands has 'x', and there is no expression to read it: pass epilogue="),
         ({"epilogue": "acc", "c": FULL}, "c was given beside epilogue="),
         ({"epilogue": "acc", "bias": ROW}, "bias was given beside epilogue="),
-        ({"epilogue": "acc", "activation": "relu"}, "activation was given beside epilogue="),
-        ({"epilogue": "acc", "beta": 0.0}, "beta was given beside epilogue="),
+        ({"epilogue": "acc", "activation": "relu"}, "as in epilogue='relu(acc)'"),
+        ({"epilogue": "acc", "beta": 0.0}, "as in epilogue='acc + 0.5 * c'"),
         (
             {"epilogue": "acc * 2 + gelu(x)", "operands": {"x": ROW[:39]}},
             "operands['x'] has shape (39,), which does not broadcast to the result's shape (24, 40): every dimension "

@@ -118,6 +118,21 @@ def test_the_next_best_are_slower_and_say_where():
         assert rival.behind == pytest.approx(sum(rival.grew.values()), abs=1e-12)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(16, 4096, 4096), (16, 12288, 4096), (8, 11008, 4096), (127, 1999, 17)])
+def test_the_chosen_kernel_has_the_least_of_the_ranked_times_that_are_said(m, n, k):
+    found = explained(m, n, k, gpu="H100")
+    ranked = {
+        step.split()[0]: float(time.group(1))
+        for step in found.decision
+        if (time := re.search(r"ranked at ([\d.,]+) us", step))
+    }
+    assert len(ranked) > 1
+    assert min(ranked, key=ranked.get) == found.kernel
+    assert all(rival.behind >= 0 for rival in found.rivals)
+    for rival in found.rivals:
+        assert rival.behind == pytest.approx(sum(rival.grew.values()), abs=1e-12)
+
+
 def test_a_bad_config_has_quicker_rivals():
     found = explained(4096, 4096, 4096, config=WgmmaConfig(64, 64, 4, epilogue="direct", overlap=False))
     assert found.rivals[0].behind < 0

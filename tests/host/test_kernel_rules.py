@@ -190,12 +190,14 @@ def test_limits_of_what_is_passed_to_a_launch(changes, reason):
 
 
 def test_a_grid_that_waits_for_the_one_ahead_may_start_before_its_end():
-    def dependent(name, config, dtype):
-        return KERNELS[name].assemble(config, product(dtype), H200).shape.dependent
+    def shape(name, config, dtype, gpu=H200):
+        return KERNELS[name].assemble(config, product(dtype), gpu).shape
 
-    assert dependent("wgmma", WgmmaConfig(), bf16)
-    assert not dependent("mma", MmaConfig(), bf16)
-    assert not dependent("simt", SimtConfig(), fp32)
+    assert shape("wgmma", WgmmaConfig(), bf16).dependent
+    for name, config, dtype in (("mma", MmaConfig(), bf16), ("simt", SimtConfig(), fp32)):
+        assert shape(name, config, dtype).dependent
+        assert shape(name, config, dtype).keeps_l1
+        assert not shape(name, config, dtype, A100).dependent
 
 
 @pytest.mark.parametrize(

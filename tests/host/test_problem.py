@@ -2,7 +2,7 @@
 
 import pytest
 
-from tilewright.dtypes import bf16, fp32
+from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.expression.grammar import parse
 from tilewright.problem import OPERANDS, Epilogue, Matrix, Problem
 
@@ -36,6 +36,23 @@ def batched(matrix, *strides):
 )
 def test_each_operand_crosses_memory_once_in_its_own_dtype(problem, expected):
     assert problem.minimum_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("matrix", "batch", "expected"),
+    [
+        (Matrix(bf16, 80, 2), (), 20 * 40 * 4 - 2),  # every second element
+        (Matrix(bf16, -80, -2), (), 20 * 40 * 4 - 2),
+        (Matrix(bf16, 640, 16), (), 20 * 40 * 32 - 30),  # one of each sector
+        (Matrix(bf16, 4000, 100), (), 20 * 40 * 32),  # sectors apart
+        (Matrix(bf16, 1000, 1), (), 20 * 80),  # rows apart
+        (Matrix(fp8_e4m3, 120, 3), (), 20 * 40 * 3 - 2),
+        (Matrix(bf16, 320, 8, (1,)), (8,), 8 * 20 * 40 * 2),  # batches innermost: others lie between
+        (Matrix(bf16, 2, 1), (), 2 * (19 * 2 + 39 + 1)),  # rows that share elements
+    ],
+)
+def test_what_lies_between_elements_in_their_sectors_crosses_memory_too(matrix, batch, expected):
+    assert Problem(20, 30, 40, matrix, B, OUT, batch=batch).crossing_bytes("a", matrix) == expected
 
 
 def test_operands_come_in_one_order_and_those_that_are_absent_do_not():

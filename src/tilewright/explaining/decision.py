@@ -46,7 +46,7 @@ def _taken(choice: Choice, hardware: Hardware) -> str:
 
 def _ranked(choice: Choice, hardware: Hardware) -> str:
     """What the model that ranks says, which is mostly too quick."""
-    seconds = choice.seconds(hardware)
+    seconds = choice.compared_seconds(hardware)
     return f"ranked at {us(seconds * 1e6)} us" if seconds < inf else "and no model knows its time"
 
 

@@ -94,9 +94,9 @@ def _changes(problem: Problem) -> Iterator[tuple[str, Problem, float]]:
         yield f"take the result in {kinds[0]}", problem._replace(out=out), 1
     if problem.batch_invariant:
         yield "let batch_invariant be False", problem._replace(batch_invariant=False), 1
-    yield "multiply twice the rows in a call", _with_rows(problem, 2 * problem.m), 2
+    yield "multiply twice the rows in half the calls", _with_rows(problem, 2 * problem.m), 2
     if not problem.batch and problem.epilogue == Epilogue():
-        yield "multiply two such products in a batch", _batched(problem), 2
+        yield "multiply two such products in each call, as a batch", _batched(problem), 2
 
 
 def _aligned(problem: Problem, name: str) -> Matrix:

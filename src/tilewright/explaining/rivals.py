@@ -18,14 +18,18 @@ COMPARED = 8
 
 
 class _Ranked(NamedTuple):
-    """corrected: the seconds of it that measured launches add to the model's arithmetic, or take from it."""
+    """copying: the seconds of it that copies take."""
 
     kernel: Kernel
     config: Any
     seconds: float
     copying: float
     breakdown: Breakdown
-    corrected: float
+
+    @property
+    def corrected(self) -> float:
+        """What measured launches add to the model's arithmetic, or take from it."""
+        return self.seconds - self.copying - sum(self.breakdown.parts)
 
     @property
     def parts(self) -> dict[str, float]:
@@ -38,16 +42,19 @@ def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) 
     chosen = _ranked(choice.kernel, choice.config, choice.copied, hardware)
     if chosen is None:
         return ()
-    others = {choice.kernel.name: (choice.kernel, choice.copied)}
-    others |= {kernel.name: (kernel, taken) for kernel, taken in asked(problem, hardware) if isinstance(taken, Copied)}
+    candidates = choice.kernel.candidates(choice.copied.problem, hardware, COMPARED)
     ranked = [
-        _ranked(kernel, config, taken, hardware)
-        for kernel, taken in others.values()
-        for config in kernel.candidates(taken.problem, hardware, COMPARED if kernel is choice.kernel else 1)
-        if config != choice.config
+        _ranked(choice.kernel, config, choice.copied, hardware) for config in candidates if config != choice.config
     ]
-    found = sorted((each for each in ranked if each is not None), key=lambda each: each.seconds)
-    return tuple(_rival(each, chosen) for each in found[:most])
+    compared = choice.compared_seconds(hardware)
+    for kernel, taken in asked(problem, hardware):
+        if isinstance(taken, Copied) and kernel is not choice.kernel:
+            other = Choice(kernel, kernel.best(taken.problem, hardware), taken)
+            found = _ranked(*other[:3], hardware)
+            behind = other.compared_seconds(hardware) - compared
+            ranked.append(found and found._replace(seconds=chosen.seconds + behind))
+    known = sorted((each for each in ranked if each is not None), key=lambda each: each.seconds)
+    return tuple(_rival(each, chosen) for each in known[:most])
 
 
 def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _Ranked | None:
@@ -55,7 +62,7 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     if found is None:
         return None
     seconds, copying = kernel.ranked_seconds(config, taken.problem, hardware), taken.ranked_seconds(hardware)
-    return _Ranked(kernel, config, seconds + copying, copying, found, seconds - sum(found.parts))
+    return _Ranked(kernel, config, seconds + copying, copying, found)
 
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:

@@ -179,6 +179,10 @@ class GemvKernel(Kernel):
         configs, times = self._timed(problem, hardware)
         return float(times.min()) * RANKED[_k_major(self.oriented(configs[0], problem))]
 
+    def ranked_seconds(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> float:
+        """The same of any Config."""
+        return self.predict(config, problem, hardware).seconds * RANKED[_k_major(self.oriented(config, problem))]
+
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""

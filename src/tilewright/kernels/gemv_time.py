@@ -116,8 +116,8 @@ class _Waves(NamedTuple):
 def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
     _, waves, waiting, loading, streaming = _waves_of(ways, problem)
-    found: Array = _LAUNCH_SECONDS + waves * ways.slower * (waiting + loading + streaming)
-    return found
+    found: Array = waves * ways.slower * (waiting + loading + streaming)
+    return _LAUNCH_SECONDS + np.maximum(found, _sectors(ways, problem))
 
 
 def breakdown(ways: Ways, problem: Problem) -> Breakdown:
@@ -129,7 +129,14 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     parts = Parts(_LAUNCH_SECONDS, _ROUND_SECONDS, looped - tail - _ROUND_SECONDS - epilogue, tail, epilogue)
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: limit * waves for name, limit in zip(names, limits, strict=True)}
+    by_name["GMEM"] = max(by_name["GMEM"], float(_sectors(ways, problem)))
     return Breakdown(parts, by_name, int(ways.at_once.item()))
+
+
+def _sectors(ways: Ways, problem: Problem) -> "Array | float":
+    """The time in which memory moves weights whose neighbors lie apart, with what lies between."""
+    b = problem.b
+    return 0.0 if 1 in (b.row_stride, b.column_stride) else problem.crossing_bytes("b", b) / ways.bandwidth
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:

@@ -8,7 +8,7 @@ from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
-from tilewright.model.prediction import launched_alone
+from tilewright.model.prediction import serial_launch_seconds
 from tilewright.problem import Problem, cuts_k
 from tilewright.rounding import ceil_div
 
@@ -194,7 +194,7 @@ class MmaKernel(TiledKernel):
         steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
         rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
         results = tiles * min(config.tile_m, problem.m) * min(config.tile_n, problem.n) / 1024
-        begun = _BEGUN + launched_alone(hardware)
+        begun = _BEGUN + serial_launch_seconds(hardware)
         return begun, _GATHERED[narrowest] * steps * rows + _STORED * results
 
     @lru_cache(maxsize=256)  # noqa: B019 (kernels are few and kept)

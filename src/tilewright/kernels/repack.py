@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from tilewright.dtypes import DType
-from tilewright.hardware import SECTOR_BYTES, Hardware
+from tilewright.hardware import Hardware
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, oversized
@@ -172,12 +172,12 @@ class RepackKernel(Kernel):
         self, config: RepackConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:
         """The time in which the operands are read and their copies written, which no power state changes."""
-        seconds, written = LAUNCH_SECONDS, problem.a.dtype.nbytes
+        seconds = LAUNCH_SECONDS
         for name in _copied(problem):
-            elements = _batches(problem, name) * prod(problem.extents(name))
-            read = min(SECTOR_BYTES, max(1, abs(_neighbor_stride(problem, name))) * written)  # what lies between, too
+            written = _batches(problem, name) * prod(problem.extents(name)) * problem.a.dtype.nbytes
+            read = problem.crossing_bytes(name, getattr(problem, name))
             share = _TURNED if Part.of(problem, name).turned else STREAMED
-            seconds += elements * (read + written) / (share * hardware.memory_bandwidth)
+            seconds += (read + written) / (share * hardware.memory_bandwidth)
         return Prediction(1, 1, 1.0, seconds, 0)
 
 
@@ -201,12 +201,6 @@ def _as_stored(problem: Problem, name: Literal["a", "b"]) -> tuple[int, int]:
     rows, columns = problem.extents(name)
     matrix: Matrix = getattr(problem, name)
     return (rows, columns) if matrix.is_row_major else (columns, rows)
-
-
-def _neighbor_stride(problem: Problem, name: Literal["a", "b"]) -> int:
-    """From an element of an operand to the next of its row in memory."""
-    matrix: Matrix = getattr(problem, name)
-    return matrix.column_stride if matrix.is_row_major else matrix.row_stride
 
 
 def _batches(problem: Problem, name: Literal["a", "b"]) -> int:

@@ -91,9 +91,10 @@ def tensor(
     for name, count, stride in steps:
         stride_bytes = unused_stride(extent, matrix.dtype) if count == 1 else stride * matrix.dtype.nbytes
         if stride_bytes % TMA_ALIGNMENT or not 0 < stride_bytes <= MAX_STRIDE:
+            most = f" up to {MAX_STRIDE:,}" if stride_bytes > MAX_STRIDE else ""
             faults.append(
                 f"has {name} stride {stride} ({stride_bytes} bytes) and TMA needs a positive multiple of "
-                f"{TMA_ALIGNMENT} bytes up to {MAX_STRIDE:,}"
+                f"{TMA_ALIGNMENT} bytes{most}"
             )
         strides.append(stride_bytes)
     if faults:

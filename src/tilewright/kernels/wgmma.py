@@ -133,7 +133,8 @@ class WgmmaKernel(Kernel):
         if (a, b) not in TENSOR_PAIRS:
             return Refusal(f"wgmma multiplies bf16, fp16 and int8 by themselves, and fp8, and a is {a}, b is {b}")
         if problem.is_empty or problem.k == 0:
-            return Refusal("wgmma needs at least one product to sum, and an extent or alpha is 0")
+            why = "out has no element" if problem.is_empty else "k or alpha is 0"
+            return Refusal(f"wgmma needs at least one product to sum, and {why}")
         if refusal := straddling_blocks(problem) or overflowing(problem) or oversized(problem):
             return refusal
         expression = problem.epilogue.expression

@@ -40,7 +40,7 @@ _MMA_ON_HOPPER = 0.63
 """Hopper's tensor cores take mma.sync at this share of wgmma's rate."""
 
 
-def launched_alone(gpu: Hardware) -> float:
+def serial_launch_seconds(gpu: Hardware) -> float:
     """The seconds that a launch takes longer where it cannot overlap the one ahead (docs/performance-log.md)."""
     return 0.0 if gpu.launches_overlap else 0.5e-6
 
@@ -53,7 +53,7 @@ def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
     return _IN_TURNS._replace(
         clock=gpu.clock(unit) / 1e6 * pace,
         fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY,
-        launch=_IN_TURNS.launch + launched_alone(gpu) * 1e6,
+        launch=_IN_TURNS.launch + serial_launch_seconds(gpu) * 1e6,
     )
 
 

@@ -101,6 +101,16 @@ class Choice(NamedTuple):
         predicted = kernel.predict(self.config, copied.problem, hardware, power)
         return inf if predicted is None else predicted.seconds + copied.seconds(hardware)
 
+    def compared_seconds(self, hardware: Hardware) -> float:
+        """What the planner compares with other kernels: the least that the model says of this one, uncorrected.
+
+        Of a Config that is not the kernel's own choice, it is what the planner ranks by.
+        """
+        kernel, copied = self.kernel, self.copied
+        if self.tuned or self.config != kernel.best(copied.problem, hardware):
+            return self.seconds(hardware)
+        return kernel.best_seconds(copied.problem, hardware) + copied.ranked_seconds(hardware)
+
     def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
         """The choice for a problem that differs in m, or in distances of scales that change along k.
 

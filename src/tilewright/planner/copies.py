@@ -12,7 +12,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.code_sums import CodeSumsConfig, CodeSumsKernel, summing_codes, with_sums
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.repack import Part, RepackConfig, RepackKernel, repacking
+from tilewright.kernels.repack import STREAMED, Part, RepackConfig, RepackKernel, repacking
 from tilewright.operand import contiguous_strides
 from tilewright.problem import Matrix, Problem, operand_names
 from tilewright.rounding import round_up
@@ -26,16 +26,16 @@ ROW_BYTES = 128
 UNCOUNTED_BYTES = 1 << 26
 """A workspace may always have so many bytes, and else as many as the operands together."""
 
-LAUNCH_SECONDS, WAIT_SECONDS = 2e-6, 0.62e-6
-"""What the shortest copies take, and how much later than that and its ranked time a product ends that waits for them.
+WAIT_SECONDS = 0.62e-6
+"""How much later than both their times a product ends that waits for copies.
 
 It and what follows were fitted to launches of `wgmma` in results/narrow*_h100.json; they miss the 213 that are there
 now by 10%, and elsewhere they are guesses.
 """
 
 FOUND_SHARE, FOUND_BYTES, RESULT_SECONDS = 0.54, 1 << 24, 0.56e-12
-"""The share of the time of longer copies that their product spares, which finds up to so many bytes of them in L2, and
-what its ranked time lacks for each result."""
+"""The share of the time in which up to so many bytes are copied that their product spares, since it finds them in L2,
+and what its ranked time lacks for each result."""
 
 
 class Step(NamedTuple):
@@ -93,7 +93,7 @@ class Copied(NamedTuple):
         if seconds == 0:
             return 0.0
         results = (problem.m if rows is None else rows) * problem.n * problem.batch_count
-        spared = FOUND_SHARE * max(0.0, seconds - LAUNCH_SECONDS) * min(1.0, FOUND_BYTES / max(self.nbytes, 1))
+        spared = FOUND_SHARE * 2 * min(self.nbytes, FOUND_BYTES) / (STREAMED * hardware.memory_bandwidth)
         return seconds + WAIT_SECONDS - spared + RESULT_SECONDS * results
 
     def before(

@@ -58,7 +58,11 @@ def expression_of(
         absent["activation"] = activation
     for name, value in absent.items():
         if value is not None:
-            such = f", as in epilogue='acc + {name}', operands={{{name!r}: {name}}}" if name in ("bias", "c") else ""
+            sums = "acc" if gate is None else "x * y"
+            such = {
+                "activation": f", as in epilogue='{value}({sums})'",
+                "beta": f", as in epilogue='{sums} + 0.5 * c', operands={{'c': c}}",
+            }.get(name, f", as in epilogue='{sums} + {name}', operands={{{name!r}: {name}}}")
             raise ArgumentValueError(
                 f"{name} was given beside {given}=, with which an expression says what becomes of the sum: write it "
                 f"into epilogue=, arrays as operands{such}"
