@@ -60,7 +60,7 @@ def scalar_operand():
     return (f16(3, 4), np.array(2, np.float16)), {}
 
 
-@bad(ValueError, "bias has shape (3,)", "(3, 5)", "does not broadcast", "must be 1 or match")
+@bad(ValueError, "bias has shape (3,)", "(3, 5)", "does not broadcast", "must be 1 or match", "the shape (3, 1)")
 def bias_along_m_without_an_axis():
     return (f16(3, 4), f16(4, 5)), {"bias": f16(3)}
 

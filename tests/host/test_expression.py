@@ -88,6 +88,7 @@ def test_every_operation_has_a_meaning():
         ("where(acc > 0 and acc < 1, 1, 2)", "acc > 0 and acc < 1", "nest one where in another"),
         ("acc * 1e-46", "1e-46", "write at least 1.4e-45"),
         ("ac + 1", "ac", "ac is unknown (did you mean acc?)"),
+        ("acc + inf", "inf", "inf is no number of epilogues"),
         ("acc + " + "n" * 300, "n" * 94, "n... is unknown: pass"),
         ("relux(acc)", "relux", "relux is no function of epilogues (did you mean relu?)"),
         ("(lambda: acc)()", "lambda: acc", "no function"),

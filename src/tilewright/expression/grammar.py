@@ -247,6 +247,8 @@ class _Reader:
                 raise self._fault(node, "with a gate there is no acc: its sums are x and y, so write them")
             if name.startswith("_"):
                 raise self._fault(node, f"{shown} is unknown, and operands' names begin with a letter: use {known}")
+            if name in ("inf", "nan"):
+                raise self._fault(node, f"{name} is no number of epilogues: fp32 from -3.4028235e38 to 3.4028235e38")
             passed = f"pass operands={{{shown!r}: array}}, on a command line --operand {shown}=SHAPE"
             raise self._fault(node, f"{shown} is unknown{_meant(name, self._names)}: {passed}{pair}, or use {known}")
         return Name(name)

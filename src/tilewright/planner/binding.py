@@ -259,6 +259,8 @@ def _broadcast(operand: Operand, shape: tuple[int, ...], name: str, expression: 
     seen = operand.broadcast(shape)
     if seen is None:
         more = f", and leave out those beyond {len(shape)}" if len(operand.shape) > len(shape) else ""
+        if operand.shape == shape[-2:-1]:
+            more = f"; for one value a row, pass the shape ({shape[-2]}, 1)"
         raise ArgumentValueError(
             f"{name} has shape {operand.shape}, which does not broadcast to the result's shape {shape}: every "
             f"dimension must be 1 or match, counted from the last{more}{use_of(name, expression)}"
