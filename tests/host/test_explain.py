@@ -165,7 +165,7 @@ def test_what_a_better_config_gains_is_no_gain_of_other_changes():
     leave, *others = asked.remedies
     assert leave.change == "leave kernel and config to the planner"
     assert leave.seconds == pytest.approx(chosen.time.seconds)
-    assert [each[:2] for each in others] == [each[:2] for each in chosen.remedies]
+    assert [each[:2] for each in others] == [(f"do so, and {change}", time) for change, time, _ in chosen.remedies]
     assert asked.free_rows == chosen.free_rows
     assert not any("planner" in remedy.change for remedy in chosen.remedies)
 

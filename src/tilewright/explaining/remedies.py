@@ -37,6 +37,7 @@ def remedies(
     ]
     found.sort(key=lambda remedy: -remedy.gain)
     if 1 - quickest / seconds >= LEAST_GAIN:
+        found = [each._replace(change=f"do so, and {each.change}") for each in found]
         found.insert(0, Remedy("leave kernel and config to the planner", quickest, 1 - quickest / seconds))
     return tuple(found[:most])
 

@@ -133,7 +133,7 @@ def _remedies(record: Mapping[str, Any]) -> list[str]:
     ]
     rows, m = record["free_rows"], record["m"]
     if rows > m:
-        found.append(f"up to {rows:,} rows take as long as {m:,}")
+        found.append(f"up to {rows:,} rows take about as long as {m:,}")
     if "predicted_time_us" in record and not found:
         return ["nothing that the model knows"]
     return found or [f"the model does not know {record['kernel']}"]
