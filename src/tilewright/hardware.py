@@ -103,6 +103,23 @@ LIMITS = {
 """By compute capability times ten."""
 
 
+def sector_bytes(shape: Sequence[int], strides: Sequence[int], nbytes: int) -> int:
+    """The bytes that hold an array's elements of `nbytes`, and what lies between them in the same sectors.
+
+    Strides count elements; those of 0 repeat them. A piece of memory that lies apart has at least a sector.
+    """
+    if 0 in shape:
+        return 0
+    steps = sorted((abs(stride) * nbytes, extent) for stride, extent in zip(strides, shape, strict=True) if stride)
+    pieces, piece = 1, nbytes
+    for step, extent in steps:
+        if step - piece < SECTOR_BYTES:
+            piece += (extent - 1) * step
+        else:
+            pieces *= extent
+    return pieces * (piece if pieces == 1 else max(piece, SECTOR_BYTES))
+
+
 UNNAMED = "unnamed GPU"
 """The name of a GPU that stands for an architecture of which none is known."""
 

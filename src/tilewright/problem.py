@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import FP8, DType
 from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression, instructions_of
-from tilewright.hardware import SECTOR_BYTES
+from tilewright.hardware import sector_bytes
 from tilewright.rounding import ceil_div
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
@@ -330,18 +330,8 @@ class Problem(NamedTuple):
 
     def crossing_bytes(self, name: str, matrix: Matrix) -> int:
         """Bytes of an operand: the elements, which strides of 0 repeat, and what lies between them in their sectors."""
-        shape, nbytes = (*self.batch, *self.extents(name)), matrix.dtype.nbytes
-        if 0 in shape:
-            return 0
         strides = (*matrix.batch_strides, matrix.row_stride, matrix.column_stride)
-        steps = sorted((abs(stride) * nbytes, extent) for stride, extent in zip(strides, shape, strict=True) if stride)
-        runs, run = 1, nbytes  # pieces of memory that lie apart, and the bytes from one end of a piece to the other
-        for step, extent in steps:
-            if step - run < SECTOR_BYTES:
-                run += (extent - 1) * step
-            else:
-                runs *= extent
-        return runs * (run if runs == 1 else max(run, SECTOR_BYTES))
+        return sector_bytes((*self.batch, *self.extents(name)), strides, matrix.dtype.nbytes)
 
     def extents(self, operand: str) -> tuple[int, int]:
         """Rows and columns of an operand's matrices."""

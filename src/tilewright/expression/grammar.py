@@ -248,7 +248,7 @@ class _Reader:
             if name.startswith("_"):
                 raise self._fault(node, f"{shown} is unknown, and operands' names begin with a letter: use {known}")
             if name in ("inf", "nan"):
-                raise self._fault(node, f"{name} is no number of epilogues: fp32 from -3.4028235e38 to 3.4028235e38")
+                raise self._fault(node, f"{name} is no number of epilogues: write one within 3.4028235e38 of 0")
             passed = f"pass operands={{{shown!r}: array}}, on a command line --operand {shown}=SHAPE"
             raise self._fault(node, f"{shown} is unknown{_meant(name, self._names)}: {passed}{pair}, or use {known}")
         return Name(name)

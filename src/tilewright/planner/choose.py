@@ -109,7 +109,7 @@ class Choice(NamedTuple):
         kernel, copied = self.kernel, self.copied
         if self.tuned or self.config != kernel.best(copied.problem, hardware):
             return self.seconds(hardware)
-        return kernel.best_seconds(copied.problem, hardware) + copied.ranked_seconds(hardware)
+        return Offer(kernel, copied, ()).seconds(copied.problem.m, hardware)
 
     def resized(self, problem: Problem, hardware: Hardware) -> "Choice | None":
         """The choice for a problem that differs in m, or in distances of scales that change along k.
