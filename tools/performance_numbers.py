@@ -42,7 +42,9 @@ PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
 MOST_NAMED = 8
 """The most products of a record that are named as not measured yet."""
-PROTOCOLS = ProtocolOptions(rounds=6, cycles=6, slice_seconds=0.3, idle_seconds=0.2)
+SETTLING_SECONDS = 1.0
+"""Shorter settled slices than this still feel the contender ahead (docs/performance-log.md, 2026-11-28)."""
+PROTOCOLS = ProtocolOptions(rounds=6, cycles=3, slice_seconds=1.0, idle_seconds=0.2)
 
 
 def command() -> str:
@@ -180,6 +182,9 @@ def _about(stem: str, record: dict[str, Any]) -> list[str]:
         f"Versions: {'; '.join(f'{name}: {version}' for name, version in sorted(versions.items()))}.",
     ]
     lines += [f"{line[0].upper()}{line[1:]}." for line in session_lines(record)]
+    turn = record["protocols"].get("settled", {}).get("slice_seconds", SETTLING_SECONDS)
+    if turn < SETTLING_SECONDS:
+        lines.append(f"Settled ratios may be off by 5%: they are of slices of {turn} s, and boards settle more slowly.")
     if left := record.get("left", ()):
         named = ", ".join(left) if len(left) <= MOST_NAMED else f"{len(left)} of {len(record['shapes'])} products"
         lines.append(f"Not measured yet: {named}.")

@@ -34,13 +34,13 @@ BACKENDS = {
     "checked": EmulatedBackend(FEW_SMS, checks=True),
 }
 
-SCALE = 10 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
+SCALE = 30 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
 
-CASES = {"eager": 240 * SCALE, "lazy": 60 * SCALE, "random": 60 * SCALE, "checked": 60 * SCALE}
+CASES = {"eager": 80 * SCALE, "lazy": 40 * SCALE, "random": 40 * SCALE, "checked": 40 * SCALE}
 """Generated cases per kernel by asynchrony."""
 
 
-CASES_PER_RUNG = 16 * SCALE
+CASES_PER_RUNG = 8 * SCALE
 """Of a kernel of the ladder, under the kinds of asynchrony in turn."""
 
 COPIED_CASES = 10

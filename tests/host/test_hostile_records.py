@@ -14,7 +14,7 @@ from support.hostile import mutant
 from tilewright.cli import app
 
 RESULTS = Path(__file__).parents[2] / "results"
-MUTANTS = 150 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 40
+MUTANTS = 150 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 20
 DRAWN = 10  # every so many mutants are drawn too, which takes longer
 
 

@@ -114,11 +114,15 @@ class Burst(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settled(Protocol):
-    """Keep the GPU busy throughout, with `slice_seconds` per contender; measure the second half of each slice."""
+    """Keep the GPU busy throughout, with `slice_seconds` per contender; measure the second half of each slice.
+
+    Boards take about half a second to settle: in slices of 0.24 s, kernels of about the same power came out up to 7%
+    apart, and changed places (docs/performance-log.md, 2026-11-28).
+    """
 
     name: ClassVar[str] = "settled"
-    cycles: int = 7
-    slice_seconds: float = 0.6
+    cycles: int = 4
+    slice_seconds: float = 1.2
     warmup_seconds: float = 1.5
 
     @property

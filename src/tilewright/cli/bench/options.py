@@ -237,8 +237,11 @@ class ProtocolOptions:
         ProtocolName, typer.Option("--protocol", help="Right after idle, at the power limit, or both.")
     ] = ProtocolName.both
     rounds: Annotated[int, typer.Option("--rounds", help="Cycles of burst.", min=1)] = 5
-    cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 7
-    slice_seconds: Annotated[float, typer.Option("--slice", help="Seconds of a settled turn.", min=0.02)] = 0.6
+    cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 4
+    slice_seconds: Annotated[
+        float,
+        typer.Option("--slice", help="Seconds of a settled turn; a board takes about half of one to settle.", min=0.02),
+    ] = 1.2
     idle_seconds: Annotated[float, typer.Option("--idle", help="Seconds of rest before each burst.", min=0.1)] = 1.0
 
     def wanted(self) -> "tuple[Protocol, ...]":
