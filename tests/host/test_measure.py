@@ -170,12 +170,12 @@ def test_a_slice_keeps_the_gpu_busy_and_its_second_half_counts() -> None:
     spent: list[float] = []
 
     def run(times: int) -> float:
-        spent.append(times * (2e-3 if sum(spent) % 0.6 < 0.3 else 1e-3))
+        spent.append(times * (2e-3 if sum(spent) % 1.2 < 0.6 else 1e-3))
         return spent[-1]
 
     sample = Settled().turn(Work(run), 2e-3, None)
     assert sample.seconds == pytest.approx(1e-3)
-    assert sum(spent) == pytest.approx(0.6, abs=0.03)
+    assert sum(spent) == pytest.approx(1.2, abs=0.03)
 
 
 def test_a_cycle_that_is_interrupted_is_lost_and_those_before_are_not(rests: list[float]) -> None:

@@ -121,7 +121,7 @@ class Settled(Protocol):
     """
 
     name: ClassVar[str] = "settled"
-    cycles: int = 4
+    cycles: int = 5
     slice_seconds: float = 1.2
     warmup_seconds: float = 1.5
 

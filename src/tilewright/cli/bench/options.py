@@ -237,7 +237,7 @@ class ProtocolOptions:
         ProtocolName, typer.Option("--protocol", help="Right after idle, at the power limit, or both.")
     ] = ProtocolName.both
     rounds: Annotated[int, typer.Option("--rounds", help="Cycles of burst.", min=1)] = 5
-    cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 4
+    cycles: Annotated[int, typer.Option("--cycles", help="Cycles of settled.", min=1)] = 5
     slice_seconds: Annotated[
         float,
         typer.Option("--slice", help="Seconds of a settled turn; a board takes about half of one to settle.", min=0.02),
