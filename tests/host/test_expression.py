@@ -83,6 +83,12 @@ def test_every_operation_has_a_meaning():
         ("acc @ bias", "acc @ bias", "only + - * /"),
         ("+acc", "+acc", "leave it out"),
         ("[acc]", "[acc]", "not in the grammar"),
+        ("acc > 0 ? acc : 0", "?", "does not parse (invalid syntax): write where(comparison, value, other value)"),
+        ("where(acc > 0 && acc < 1, acc, 0)", "&", "does not parse (invalid syntax): nest one where in another"),
+        ("where(acc != 0, acc, 0", "", "'(' was never closed): write it as Python would read it"),
+        ("swish(acc)", "swish", "swish is no function of epilogues: write silu(value)"),
+        ("torch.clamp(acc, 0, 6)", "torch.clamp", "write min(max(value, least), most)"),
+        ("pow(acc, 2)", "pow", "write a product, such as acc * acc"),
         ("acc if acc else 1", "acc if acc else 1", "write where(comparison, value, other value)"),
         ("acc and 1", "acc and 1", "nest one where in another"),
         ("where(acc > 0 and acc < 1, 1, 2)", "acc > 0 and acc < 1", "nest one where in another"),
@@ -94,7 +100,7 @@ def test_every_operation_has_a_meaning():
         ("(lambda: acc)()", "lambda: acc", "no function"),
         ("acc[0]", "acc[0]", "not in the grammar"),
         ("acc.real", "acc.real", "not in the grammar"),
-        ("np.exp(acc)", "np.exp", "no function"),
+        ("np.exp(acc)", "np.exp", "np.exp is no function of epilogues: write exp(...)"),
         ("sin(acc)", "sin", "no function"),
         ("gelu", "gelu", "gelu is a function"),
         ("exp(acc, 2)", "exp(acc, 2)", "takes 1 value and has 2"),
@@ -132,6 +138,12 @@ def test_what_the_grammar_lacks_is_an_error_that_points_at_it(text, marked, mess
     if marked:
         assert shown[start:end] == marked[: end - start]
         assert len(marked) == end - start or shown.endswith("...")
+
+
+def test_what_errors_write_for_other_libraries_functions_is_read():
+    for written in grammar._WRITTEN.values():
+        text = re.sub(r"a product, such as |other ", "", written).replace("value", "acc")
+        parse(re.sub("least|most", "1", text), ())
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])

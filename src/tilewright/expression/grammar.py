@@ -154,8 +154,9 @@ class _Reader:
             if error.offset:
                 start, reason = self._indent + error.offset - 1, error.msg
             end = self._indent + (error.end_offset or 0) - 1
-            message = f"it does not parse ({reason}): write it as Python would read it"
-            raise self._at(start, end, message) from None
+            remedies = [remedy for sign, remedy in _SIGNS.items() if sign in text]
+            remedy = remedies[0] if remedies else "write it as Python would read it"
+            raise self._at(start, end, f"it does not parse ({reason}): {remedy}") from None
         except (RecursionError, MemoryError):
             raise self._at(0, len(text), _TOO_DEEP) from None
         self._check_count(tree.body)
@@ -262,7 +263,10 @@ class _Reader:
             case _:
                 called = self._text[slice(*self._span(node.func))]
                 wrong = f"{_clipped(called)} is no function of epilogues{_meant(called, FUNCTIONS)}"
-                raise self._fault(node.func, f"{wrong}: use one of {', '.join(FUNCTIONS)}")
+                short = called.rpartition(".")[2]
+                written = f"{short}(...)" if short in FUNCTIONS else _WRITTEN.get(short)
+                remedy = f"write {written}" if written else f"use one of {', '.join(FUNCTIONS)}"
+                raise self._fault(node.func, f"{wrong}: {remedy}")
         unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
         for value in unwanted + node.keywords:
             raise self._fault(value, f"{name} takes its values one by one, without names and stars")
@@ -313,4 +317,13 @@ def _meant(name: str, known: Collection[str]) -> str:
 _TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"
 _WHERE = "where(comparison, value, other value)"
 _NEST = "nest one where in another"
+_SIGNS = {"?": f"write {_WHERE}", "&&": _NEST, "||": _NEST}
+"""What stands for signs of C, if a text does not parse."""
+_WRITTEN = {
+    "swish": "silu(value)", "clamp": "min(max(value, least), most)", "clip": "min(max(value, least), most)",
+    "pow": "a product, such as acc * acc", "power": "a product, such as acc * acc", "square": "value * value",
+    "maximum": "max(value, other value)", "minimum": "min(value, other value)", "fabs": "abs(value)",
+    "relu6": "min(max(value, 0), 6)", "leaky_relu": "max(value, 0.01 * value)", "softplus": "log(1 + exp(value))",
+}  # fmt: skip
+"""Functions of other libraries, in those of epilogues."""
 _USES = {"where": _WHERE, "min": "min(value, other value)", "max": "max(value, other value)"}
