@@ -105,6 +105,8 @@ _TAKEN: dict[str, tuple[DType, ...]] = {
     **dict.fromkeys(("c.dtype", "bias.dtype"), FLOATS),
     **dict.fromkeys(("scale_a.dtype", "scale_b.dtype", "scale_out.dtype"), (fp32,)),
     "zero_a.dtype": (int32,),
+    **dict.fromkeys(("outputs['amax'].dtype", "outputs['column_sums'].dtype"), (fp32,)),
+    "x.dtype": FLOATS,
     **dict.fromkeys(("out_dtype", "out.dtype"), (*FLOATS, *FP8, int32)),
 }
 """What an array may be, where that is not everything."""
@@ -141,7 +143,7 @@ def parse(name: object, argument: str) -> DType:
     """The DType named by `argument`, or a TypeError that lists what is supported."""
     found = by_name(name)
     if found is None:
-        takes = FLOATS if argument.startswith(("operands[", "outputs[")) else _TAKEN.get(argument, SUPPORTED)
+        takes = _TAKEN.get(argument, FLOATS if argument.startswith(("operands[", "outputs[")) else SUPPORTED)
         names = ", ".join(each.name for each in takes)
         remedy = f"pass an out of {names}" if argument == "out.dtype" else f"use {names}"
         if argument.endswith(".dtype") and argument != "out.dtype":

@@ -27,6 +27,14 @@ def three_digits(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 999.5 else f"{value:.0f}"
 
 
+def size_text(nbytes: int) -> str:
+    """A number of bytes as people read it: 67.1 MB, and - for none."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if nbytes >= 0.9995 * size:
+            return f"{nbytes / size:.3g} {unit}" if nbytes < 999.5 * size else f"{nbytes / size:,.0f} {unit}"
+    return f"{nbytes} B" if nbytes else "-"
+
+
 def integers(value: object) -> tuple[int, ...]:
     """The integers of a sequence, or the one given alone; none if anything else is among them."""
     several = isinstance(value, Sequence) and not isinstance(value, bytes | bytearray)

@@ -160,7 +160,7 @@ def test_a_tensor_without_strides_or_memory_is_refused_also_when_its_type_is_kno
 
 def test_a_scalar_is_not_an_array():
     for read in (adopt, describe):
-        with pytest.raises(TilewrightError, match="b is a float16, which is a scalar: pass a NumPy"):
+        with pytest.raises(TilewrightError, match="b is a float16, which is a number: pass an array of it"):
             read(np.float16(3), "b")
 
 

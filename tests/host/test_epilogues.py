@@ -206,6 +206,11 @@ def test_the_largest_magnitude_has_one_number_in_a_range_that_is_planned_with_on
         ),
         ({"outputs": {"acc": FULL, "amax": ROW}}, ArgumentValueError, "pass an array of one fp32 number"),
         ({"outputs": {"amax": np.zeros((), np.float16)}}, ArgumentValueError, "pass an array of one fp32 number"),
+        (
+            {"outputs": {"amax": np.zeros(1)}},
+            ArgumentTypeError,
+            "outputs['amax'].dtype=float64 is not a supported dtype: use fp32 (an array",
+        ),
         ({"outputs": {"acc": np.broadcast_to(ROW, (24, 40))}}, ArgumentValueError, "outputs['acc'] is read-only"),
         ({"outputs": {"amax": None}}, ArgumentTypeError, "outputs['amax']"),
         (
@@ -363,7 +368,15 @@ def test_what_is_wrong_is_said(options, message):
         ),
         ({"epilogue": "acc+x", "operands": {"x": np.float32(2)}}, "operands['x'] is the number 2.0: write it into"),
         ({"epilogue": "acc + x", "operands": {"x": None}}, "operands['x']"),
-        ({"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}}, "operands['x'].dtype=float64"),
+        (
+            {"epilogue": "acc + x", "operands": {"x": ROW.astype(np.float64)}},
+            "operands['x'].dtype=float64 is not a supported dtype: use bf16, fp16, fp32 (an array of another: convert "
+            "it first)\n  acc + x\n        ^",
+        ),
+        (
+            {"epilogue": "acc + x", "operands": {"x": [1, 2]}},
+            "or anything with __dlpack__ or __cuda_array_interface__\n  acc + x\n        ^",
+        ),
         ({"epilogue": "acc + x", "operands": {3: ROW}}, "operands has the name 3"),
     ],
 )

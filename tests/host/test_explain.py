@@ -152,6 +152,63 @@ def test_a_remedy_takes_the_time_that_it_promises():
     assert "copies" not in padded.time.parts
 
 
+@pytest.mark.parametrize("strides", [(8192, 2), (-4096, 1), (0, 1), (4096, 1)])
+def test_a_batch_or_more_rows_keep_the_strides_that_cost(strides):
+    a, b = tw.spec((4096, 4096), "bf16", strides), tw.spec((4096, 4096), "bf16", (2, 8192))
+    found = {remedy.change: remedy for remedy in tw.explain(a, b, gpu="H200").remedies}
+    b2 = tw.spec((2, 4096, 4096), "bf16", (4096 * 8192, 2, 8192))
+    a2 = tw.spec((2, 4096, 4096), "bf16", (max(4096 * abs(strides[0]), 4096), *strides))
+    batch = tw.explain(a2, b2, gpu="H200").time
+    assert found["multiply two such products in each call, as a batch"].seconds == pytest.approx(batch.seconds / 2)
+    twice = tw.explain(tw.spec((8192, 4096), "bf16", strides), b, gpu="H200").time
+    assert found["multiply twice the rows in half the calls"].seconds == pytest.approx(twice.seconds / 2)
+    (best,) = (each for change, each in found.items() if "with one stride of 1" in change)
+    assert best.seconds == pytest.approx(explained(4096, 4096, 4096).time.seconds)
+    assert not any("layout" in change and "rounds" not in change for change in found)
+
+
+def test_columns_of_more_rows_lie_further_apart():
+    (twice,) = (each for each in explained(512, 512, 512, "fp16", "tn").remedies if "twice the rows" in each.change)
+    assert twice.seconds == pytest.approx(explained(1024, 512, 512, "fp16", "tn").time.seconds / 2)
+
+
+def test_of_like_changes_the_best_alone_is_told():
+    changes = [remedy.change for remedy in explained(1, 4096, 4095, gpu="H100", batch_invariant=True).remedies]
+    assert "let batch_invariant be False" in changes
+    assert sum("pad k" in change for change in changes) == 1
+    assert sum("in layout" in change for change in changes) == 1
+
+
+def test_zero_points_say_what_their_sums_cost():
+    command = ("explain", 4096, 4096, 4096, "--dtype", "int8", "--recipe", "row", "--gpu", "H200")
+    found, plain = in_json(*command, "--zero-a"), in_json(*command)
+    assert found["epilogue"] == plain["epilogue"] == "acc"
+    assert found["ahead"]["read_bytes"] == 4096 * 4096
+    assert found["predicted_time_us"] - plain["predicted_time_us"] == pytest.approx(found["parts_us"]["copies"])
+    small = tw.explain(
+        *(tw.spec((256, 256), "int8", strides) for strides in ((256, 1), (1, 256))),
+        recipe="row",
+        scale_a=tw.spec((256, 1), "fp32"),
+        scale_b=tw.spec((1, 256), "fp32"),
+        zero_a=tw.spec((256, 1), "int32"),
+        gpu="H200",
+    )
+    assert small.kernel == "mma"
+    assert small.reason.endswith("wgmma would sum the columns of b first, since zero_a is multiplied by the sums")
+
+
+def test_what_is_made_ahead_is_in_the_table_of_bytes():
+    found = explained(4095, 4095, 4095)
+    read, written = found.ahead
+    assert read == pytest.approx(2 * 2 * 4095 * 4095, abs=64)
+    assert written == 2 * 2 * 4095 * 4096
+    assert re.search(r"  ahead +67.1 MB   67.1 MB  ", str(found))
+    assert "copying takes about 35 us" in found.reason
+    aligned = explained(4096, 4096, 4096)
+    assert aligned.ahead == (0, 0)
+    assert "ahead" not in aligned.as_dict()
+
+
 def test_remedies_are_ordered_and_gain():
     gains = [remedy.gain for remedy in explained(300, 200, 1000, "fp32", "nn").remedies]
     assert gains == sorted(gains, reverse=True)

@@ -80,7 +80,7 @@ def test_a_record_says_what_a_gpu_has_verified(tmp_path):
     cases = {(row["kernel"], name): row["cases"] for row in found["kernels"] for name in row["types"]}
     assert (cases["mma", "int8"], cases["mma", "bf16"], cases["simt", "fp32"]) == (5, 0, 0)
     text = invoke("kernels", "--record", path, "--kernel", "mma").stdout
-    assert "5 products on an H200" in text
+    assert "among 5 products on an H200" in text
     assert "in the emulator" in text
     path.write_text(json.dumps({**record, "gpu": "V100"}))
     assert "is of the GPU 'V100': name one of A100" in error("kernels", "--record", path)

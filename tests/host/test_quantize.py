@@ -32,7 +32,7 @@ def read_only(array):
         ({"x": np.ones((4, 4))}, ArgumentTypeError, "x.dtype=float64 is not a supported dtype"),
         ({"x": np.ones((4, 4), np.int8)}, ArgumentTypeError, "x is int8, which is not quantized"),
         ({"x": np.ones(4, np.float32)}, ArgumentValueError, r"x has shape \(4,\)"),
-        ({"x": 3}, ArgumentTypeError, "x is a int, which exports no array interface"),
+        ({"x": 3}, ArgumentTypeError, "x is a int, which is a number"),
         ({"block": "column"}, ArgumentValueError, "block='column' is unknown: use one of 'tensor', 'row'"),
         ({"block": ["row"]}, ArgumentValueError, "is unknown"),
         ({"transposed": 1}, ArgumentTypeError, "transposed=1 is not a bool"),

@@ -293,8 +293,9 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
     ):
         with pytest.raises(ValueError, match=message):
             plan(a, f16(64, 32))
-    for a in (3, [[1.0] * 64], None):
-        with pytest.raises(TypeError, match=rf"a is a {type(a).__name__}, which exports no array interface"):
+    none = "exports no array interface"
+    for a, lack in ((3, "is a number"), ([[1.0] * 64], none), (None, none)):
+        with pytest.raises(TypeError, match=rf"a is a {type(a).__name__}, which {lack}"):
             plan(a, f16(64, 32))
     for a, b, addends, message in (
         (f16(5, 64), f16(64, 40), {}, "the arrays pose 5x40x64 .* was made for 5x32x64 .*: make another plan"),

@@ -223,6 +223,13 @@ def test_a_product_without_a_sum_has_no_rate():
     assert not any(word in text for word in ("bound", "TFLOP/s", "useful"))
 
 
+@pytest.mark.parametrize("options", [("--dtype", "int8"), ("--gate", "stacked")])
+def test_other_kernels_than_copy_may_have_no_sums_and_a_time(options):
+    record = in_json("run", 5, 6, 0, *options, "--backend", "emulator")
+    assert record["kernel"] != "copy"
+    assert 0 < record["predicted_time_us"] < 10
+
+
 @pytest.mark.parametrize(("launches", "shown"), [(1, [0, 0.25, 0.4, 0.6]), (2, [0, 0.25, 0.25, 0.5])])
 def test_the_bar_of_an_emulation_goes_on_by_time_while_no_cta_ends(monkeypatch, launches, shown):
     now, bars = [100.0], []

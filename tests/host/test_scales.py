@@ -39,7 +39,7 @@ def scaled_call(recipe="row", dtype=ml_dtypes.float8_e4m3fn, **others):
 WRONG = {
     "no recipe": ({"recipe": None}, ArgumentValueError, "scale_a was given without recipe="),
     "unknown": ({"recipe": "rows"}, ArgumentValueError, "recipe='rows' is unknown: use None or one of tensor, row"),
-    "missing": ({"scale_b": None}, ArgumentValueError, "recipe='row' needs scale_b, which is missing: pass"),
+    "missing": ({"scale_b": None}, ArgumentValueError, "of fp8 or int8, needs scale_b, which is missing: pass"),
     "dtype": ({"scale_a": np.ones((M, 1), np.float16)}, ArgumentTypeError, "scale_a is fp16, and scales are fp32"),
     "shape": ({"scale_a": np.ones(M, np.float32)}, ArgumentValueError, r"scale_a has shape \(5,\).* takes \(5, 1\)"),
     "exchanged": ({"scale_b": np.ones((N, 1), np.float32)}, ArgumentValueError, r"\(6, 1\).* takes \(1, 6\) for b"),
@@ -93,7 +93,7 @@ WRONG = {
     "narrow integers": (
         {"dtype": np.int8, "out_dtype": "fp8_e4m3"},
         ArgumentTypeError,
-        "out is fp8_e4m3, and a product of int8 by int8 is not stored so: take bf16, fp16 or fp32",
+        "out is fp8_e4m3, and a product of int8 by int8 with scales is not stored so: take bf16, fp16 or fp32",
     ),
     "fast": ({"fast_accumulation": 1}, ArgumentTypeError, "fast_accumulation=1 is not a bool"),
     "fast integers": ({"fast_accumulation": True, "dtype": np.int8}, ArgumentTypeError, "is for sums of fp8.*leave"),

@@ -57,7 +57,7 @@ def matmul(
     a's, bf16 for fp8, and int32 for int8 without scales, bf16 with them.
 
     c, bias: anything that broadcasts to the result: bias (n,) is added along n, (m, 1) along m. beta defaults to 1 if c
-    is given. Both are rounded to fp32. alpha=0 never reads a and b, beta=0 never reads c.
+    is given. alpha and beta are rounded to fp32. alpha=0 never reads a and b, beta=0 never reads c.
     activation: "relu", "gelu" (erf), "gelu_tanh" or "silu"; the absolute error is about 1e-6, or 2^-20 of the argument,
     so the relative error is large where they approach zero for very negative arguments; where the result is bf16 or
     fp16, gelu and gelu_tanh also err by 2^-10 or 2^-13 of their value, half of what rounding may do. silu makes NaN of

@@ -42,11 +42,12 @@ def _found(array: Any, argument: str) -> Library:
         for interface in (CUDA_INTERFACE, DLPACK):
             if interface.has(array):
                 return interface
-    lack = "is a scalar" if isinstance(array, np.generic) else "exports no array interface"
-    raise ArgumentTypeError(
-        f"{argument} is a {type(array).__name__}, which {lack}: pass a NumPy, torch, CuPy or JAX "
-        f"array, or anything with __dlpack__ or __cuda_array_interface__"
-    )
+    if isinstance(array, int | float | np.generic):
+        lack, remedy = "is a number", "an array of it, which numpy.array(number, dtype) makes"
+    else:
+        lack = "exports no array interface"
+        remedy = "a NumPy, torch, CuPy or JAX array, or anything with __dlpack__ or __cuda_array_interface__"
+    raise ArgumentTypeError(f"{argument} is a {type(array).__name__}, which {lack}: pass {remedy}")
 
 
 def adopt(array: Any, argument: str, pointer: int | None = None) -> Operand:

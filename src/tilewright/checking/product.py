@@ -69,8 +69,9 @@ class Product:
             if getattr(self, name) > MAX_EXTENT:
                 raise ArgumentValueError(f"{name} is more than {MAX_EXTENT}, which no array can have: take less")
         if self.zero_a and (self.dtype is not int8 or self.recipe is None):
+            remedy = "pass recipe tensor or row, too" if self.dtype is int8 else "leave it out"
             raise ArgumentValueError(
-                f"zero_a=True is for int8 beside scales, and a is {self.dtype}, recipe={self.recipe}: leave it out"
+                f"zero_a=True is for int8 beside scales, and a is {self.dtype}, recipe={self.recipe}: {remedy}"
             )
 
     @property

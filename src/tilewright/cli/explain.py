@@ -16,6 +16,7 @@ from tilewright.cli.options import (
     OperandOption,
     OutputsOption,
     WithBias,
+    ZeroOption,
     expression_of,
 )
 from tilewright.cli.output import print_json
@@ -50,6 +51,7 @@ def explain(
         ),
     ] = None,
     activation: ActivationOption = None,
+    zero_a: ZeroOption = False,
     bias: WithBias = False,
     epilogue: EpilogueOption = None,
     operand: OperandOption = None,
@@ -72,6 +74,7 @@ def explain(
       tilewright explain 1024 1024 1024 --config tile_m=128,tile_n=192,stages=4
       tilewright explain 300 200 100 --dtype fp32 --batch 8 --gpu A100 --json
       tilewright explain 4096 4096 4096 --dtype fp8_e4m3 --recipe row --fast-accumulation
+      tilewright explain 4096 4096 4096 --dtype int8 --recipe row --zero-a
       tilewright explain 64 4096 4096 --epilogue "gelu(acc + bias)" --operand bias=n
     """
     from tilewright.operand import spec
@@ -98,6 +101,7 @@ def explain(
             outputs={name: spec(shapes[name], of_result if name == "acc" else "fp32") for name in written} or None,
             recipe=elements.recipe,
             **scales(elements, m, n, k),
+            zero_a=spec((m, 1), "int32") if zero_a else None,
             fast_accumulation=elements.fast_accumulation,
             out_dtype=of_result,
             kernel=kernel,

@@ -48,7 +48,8 @@ def kernels(
 ) -> None:
     """What each kernel takes: element types, scales, layouts and GPUs, by its own rules.
 
-    The last column says whether a GPU has verified it, and how many generated products, or the emulator alone.
+    The last column says whether a GPU has verified it, among how many generated products of the kernel, or the emulator
+    alone.
     With copies of operands, the planner may also use a kernel for other layouts.
 
     \b
@@ -109,6 +110,6 @@ def _show(rows: "list[Support]", verified: dict[str, Any] | None) -> None:
     for row in rows:
         table.add_row(
             row.kernel, row.types_text, ", ".join(row.scales), " ".join(row.layouts), ", ".join(row.architectures),
-            f"{row.cases:,} products{place}" if row.cases else "in the emulator",
+            f"among {row.cases:,} products{place}" if row.cases else "in the emulator",
         )  # fmt: skip
     print_table(table)

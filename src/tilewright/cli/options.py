@@ -136,7 +136,7 @@ GateOption = Annotated[
     GateName | None,
     typer.Option(
         "--gate",
-        help="Make one column of two, x and y, by --epilogue, or as activation(x) * y.",
+        help="Make one column of two, x and y, by --epilogue; without it, as x * y, or with an activation of x.",
         show_default=False,
     ),
 ]
@@ -154,6 +154,7 @@ Jobs = Annotated[
     int | None,
     typer.Option("--jobs", help="Compilations at once; by default one per core.", min=1, show_default=False),
 ]
+ZeroOption = Annotated[bool, typer.Option("--zero-a", help="Give rows of an A of int8 zero points.")]
 WithBias = Annotated[bool, typer.Option("--bias/--no-bias", help="With a vector along N.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
@@ -164,7 +165,7 @@ class ElementOptions:
 
     dtype: Annotated[
         FactorName | None,
-        typer.Option("--dtype", help="Element type of A and B; the suite's by default, or bf16.", show_default=False),
+        typer.Option("--dtype", help="Element type of A and B; by default a suite's, or bf16.", show_default=False),
         Gives("a"),
     ] = None
     b_dtype: Annotated[

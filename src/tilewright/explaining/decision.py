@@ -29,8 +29,8 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
             steps.append(_taken(choice, hardware))
         else:
             rival = Choice(kernel, kernel.best(taken.problem, hardware), taken)
-            copies = "" if taken.repacking is None else f"; it would {taken.described('copy')}"
-            steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}{copies}")
+            wanted = f"; it would {taken.wanted()}" if taken.copies else ""
+            steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}{wanted}")
     steps.append(_config(choice, hardware))
     if choice.kernel.unit == "wgmma" and not choice.tuned:
         steps.append(

@@ -103,6 +103,7 @@ def explained(
         decision(problem, hardware, choice, asked),
         _tiles(choice, hardware),
         _levels(choice, hardware),
+        choice.copied.traffic,
         speed_of_light(problem, hardware),
         time,
         rivals(problem, hardware, choice),

@@ -74,10 +74,10 @@ class Explanation:
 
     `str()` is one screen; `as_dict()` is for programs. taken: the problem as the kernel takes it, maybe with copies.
     gpu: the name of the GPU. present: whether it is there. config: of `kernel`. decision: the planner's way to it, in
-    sentences. tiles, levels: how it cuts the result, and the traffic of each level of memory. light: the least time by
-    the data sheet. time: None for kernels that the model does not know. rivals: the next best Configs. remedies: what
-    would help, the best first, behind the planner's own choice where another was asked for. free_rows: so many rows
-    take as long; 0 if the time is not known.
+    sentences. tiles, levels: how it cuts the result, and the traffic of each level of memory. ahead: the bytes that
+    copies read and write before the kernel. light: the least time by the data sheet. time: None for kernels that the
+    model does not know. rivals: the next best Configs. remedies: what would help, the best first, behind the planner's
+    own choice where another was asked for. free_rows: so many rows take as long; 0 if the time is not known.
     """
 
     problem: Problem
@@ -90,6 +90,7 @@ class Explanation:
     decision: tuple[str, ...]
     tiles: Tiles
     levels: tuple[Level, ...]
+    ahead: tuple[int, int]
     light: SpeedOfLight
     time: Time | None
     rivals: tuple[Rival, ...]
@@ -110,6 +111,8 @@ class Explanation:
             "tiles": self.tiles._asdict(),
             "levels": [level.as_dict() for level in self.levels],
         }  # fmt: skip
+        if self.ahead != (0, 0):
+            record["ahead"] = dict(zip(("read_bytes", "written_bytes"), self.ahead, strict=True))
         if self.time is not None:
             record |= {
                 "predicted_time_us": self.time.seconds * 1e6, "burst_time_us": self.time.burst * 1e6,

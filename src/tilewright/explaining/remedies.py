@@ -1,6 +1,8 @@
 """What would make a call quicker: changes of the product, each given its time by the model."""
 
 from collections.abc import Iterator
+from operator import attrgetter
+from typing import NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp8_e4m3, fp16, fp32, results
 from tilewright.errors import TilewrightError
@@ -17,8 +19,22 @@ LEAST_GAIN = 0.02
 LINE_BYTES = 128
 """Rows that begin on lines of L2 suit every kernel."""
 
+_time = attrgetter("seconds")
+
 FREE = 1.02
 """Times as long: rows up to there cost nothing."""
+
+
+class _Change(NamedTuple):
+    """A change of a product in words, the problem then, and how many times the work it does.
+
+    anew: whether it stores a and b anew, so that it must gain more than that alone does.
+    """
+
+    text: str
+    problem: Problem
+    work: int = 1
+    anew: bool = False
 
 
 def remedies(
@@ -30,12 +46,18 @@ def remedies(
     else, and is no gain of the other changes, which are given the planner's choice, too.
     """
     quickest = seconds if planned is None else min(seconds, planned)
-    found = [
-        Remedy(change, each / work, 1 - each / work / seconds)
-        for change, changed, work in _changes(problem)
-        if (each := planned_seconds(changed, hardware)) is not None and 1 - each / work / quickest >= LEAST_GAIN
-    ]
-    found.sort(key=lambda remedy: -remedy.gain)
+    packed = planned_seconds(_repacked(problem), hardware)
+    stored_anew = quickest if packed is None else min(quickest, packed)
+    found = []
+    for alternatives in _changes(problem):
+        gaining = []
+        for change, changed, work, anew in alternatives:
+            each, least = planned_seconds(changed, hardware), stored_anew if anew else quickest
+            if each is not None and 1 - each / work / least >= LEAST_GAIN:
+                gaining.append(Remedy(change, each / work, 1 - each / work / seconds))
+        if gaining:
+            found.append(min(gaining, key=_time))
+    found.sort(key=_time)
     if 1 - quickest / seconds >= LEAST_GAIN:
         found = [each._replace(change=f"do so, and {each.change}") for each in found]
         found.insert(0, Remedy("leave kernel and config to the planner", quickest, 1 - quickest / seconds))
@@ -69,55 +91,68 @@ def planned_seconds(problem: Problem, hardware: Hardware) -> float | None:
     return found if found < float("inf") else None
 
 
-def _changes(problem: Problem) -> Iterator[tuple[str, Problem, float]]:
-    """What could be changed, the problem then, and how many times the work it does."""
-    aligned = {name: _aligned(problem, name) for name in ("a", "b", "out")}
-    apart = {name: matrix for name, matrix in aligned.items() if matrix != getattr(problem, name)}
-    if apart:
+def _changes(problem: Problem) -> Iterator[list[_Change]]:
+    """What could be changed: of alternatives, the best is worth a word."""
+    stored = {name: _aligned(problem, name) for name in ("a", "b", "out")}
+    if apart := {name: matrix for name, matrix in stored.items() if matrix != getattr(problem, name)}:
         *first, last = apart
         names = f"{', '.join(first)} and {last}" if first else last
-        yield f"begin the rows of {names} on multiples of {LINE_BYTES} bytes", problem.with_operands(apart), 1
-    for wanted in (8, 64):
-        if problem.k % wanted:
-            padded = round_up(problem.k, wanted)
-            yield f"pad k with zeros to {padded}, a multiple of {wanted}", _repacked(problem._replace(k=padded)), 1
-    for layout in ("nt", "nn", "tn", "tt"):
-        if layout != problem.layout:
-            yield f"store a and b in layout {layout}", _repacked(problem, layout), 1
+        change = f"begin the rows of {names} on multiples of {LINE_BYTES} bytes"
+        if any(_is_scattered(problem, name) for name in apart):
+            change = f"store {names} with one stride of 1 and rows that begin on multiples of {LINE_BYTES} bytes"
+        yield [_Change(change, problem.with_operands(apart))]
+    multiples = {round_up(problem.k, multiple): multiple for multiple in (8, 64) if problem.k % multiple}
+    yield [
+        _Change(f"pad k with zeros to {k}, a multiple of {multiple}", _repacked(problem._replace(k=k)), anew=True)
+        for k, multiple in multiples.items()
+    ]
+    yield [
+        _Change(f"store a and b in layout {layout}", _repacked(problem, layout), anew=True)
+        for layout in ("nt", "nn", "tn", "tt")
+        if layout != problem.layout
+    ]
     if problem.epilogue.expression is None:
         if problem.a.dtype is fp32:
-            yield "give a and b in bf16, which rounds them", _repacked(problem, dtype=bf16), 1
+            yield [_Change("give a and b in bf16, which rounds them", _repacked(problem, dtype=bf16), anew=True)]
         elif problem.a.dtype in (bf16, fp16):
-            yield "give a and b in fp8_e4m3 and layout nt, which rounds them", _repacked(problem, "nt", fp8_e4m3), 1
+            narrow = _repacked(problem, "nt", fp8_e4m3)
+            yield [_Change("give a and b in fp8_e4m3 and layout nt, which rounds them", narrow, anew=True)]
     kinds = results(problem.a.dtype, problem.b.dtype, scaled=problem.recipe is not None)
     if problem.out.dtype is fp32 and kinds[0].nbytes == 2:
         out = problem.out._replace(dtype=kinds[0])
-        yield f"take the result in {kinds[0]}", problem._replace(out=out), 1
+        yield [_Change(f"take the result in {kinds[0]}", problem._replace(out=out))]
     if problem.batch_invariant:
-        yield "let batch_invariant be False", problem._replace(batch_invariant=False), 1
-    yield "multiply twice the rows in half the calls", _with_rows(problem, 2 * problem.m), 2
+        yield [_Change("let batch_invariant be False", problem._replace(batch_invariant=False))]
+    yield [_Change("multiply twice the rows in half the calls", _with_rows(problem, 2 * problem.m), 2)]
     if not problem.batch and problem.epilogue == Epilogue():
-        yield "multiply two such products in each call, as a batch", _batched(problem), 2
+        yield [_Change("multiply two such products in each call, as a batch", _batched(problem), 2)]
+
+
+def _is_scattered(problem: Problem, name: str) -> bool:
+    """Whether an operand's rows, as they are stored, are not contiguous, or do not follow each other in memory."""
+    stored, rows, _ = _as_stored(problem, name)
+    return stored.column_stride != 1 or (rows > 1 and stored.row_stride <= 0)
+
+
+def _as_stored(problem: Problem, name: str) -> tuple[Matrix, int, int]:
+    """An operand, transposed if that is the order of its memory, with its rows and columns then."""
+    matrix: Matrix = getattr(problem, name)
+    rows, columns = problem.extents(name)
+    return (matrix, rows, columns) if matrix.is_row_major else (matrix.transposed, columns, rows)
 
 
 def _aligned(problem: Problem, name: str) -> Matrix:
-    """An operand whose rows, or columns, begin on lines; one that has them there already stays."""
+    """An operand whose rows, as they are stored, are contiguous and begin on lines; one like that already stays."""
     matrix: Matrix = getattr(problem, name)
-    elements = LINE_BYTES // matrix.dtype.nbytes
-    if matrix.column_stride == 1:
-        changed = matrix._replace(row_stride=_multiple(matrix.row_stride, elements), alignment=16)
-    elif matrix.row_stride == 1:
-        changed = matrix._replace(column_stride=_multiple(matrix.column_stride, elements), alignment=16)
-    else:
+    stored, rows, columns = _as_stored(problem, name)
+    is_scattered = _is_scattered(problem, name)
+    row_stride = round_up(columns if is_scattered else stored.row_stride, LINE_BYTES // matrix.dtype.nbytes)
+    if matrix.alignment == 16 and not is_scattered and row_stride == stored.row_stride:
         return matrix
-    rows, columns = problem.extents(name)
-    extent = rows * changed.row_stride if matrix.column_stride == 1 else columns * changed.column_stride
-    batches = contiguous_strides((*problem.batch, extent))[:-1] if any(matrix.batch_strides) else matrix.batch_strides
-    return matrix if changed[1:3] == matrix[1:3] and matrix.alignment == 16 else changed._replace(batch_strides=batches)
-
-
-def _multiple(stride: int, elements: int) -> int:
-    return round_up(stride, elements) if stride % elements else stride
+    extents = (*problem.batch, rows * row_stride)
+    batches = contiguous_strides(extents)[:-1] if any(matrix.batch_strides) else matrix.batch_strides
+    aligned = Matrix(matrix.dtype, row_stride, 1, batches)
+    return aligned if matrix.is_row_major else aligned.transposed
 
 
 def _repacked(problem: Problem, layout: str | None = None, dtype: DType | None = None) -> Problem:
@@ -134,15 +169,20 @@ def _repacked(problem: Problem, layout: str | None = None, dtype: DType | None =
 
 
 def _with_rows(problem: Problem, rows: int) -> Problem:
-    """The problem with other rows, and a in the order in which it was stored."""
-    changed = _repacked(problem._replace(m=rows)) if not problem.a.is_row_major else problem._replace(m=rows)
-    out = changed.out if changed.out.is_row_major else changed.out._replace(column_stride=rows)
-    return changed._replace(out=out)
+    """The problem with more rows; columns that are neighbors in memory lie further apart then."""
+    apart = {}
+    for name in ("a", "out"):
+        matrix: Matrix = getattr(problem, name)
+        if not matrix.is_row_major:
+            apart[name] = matrix._replace(column_stride=max(matrix.column_stride, rows * matrix.row_stride))
+    return problem._replace(m=rows).with_operands(apart)
 
 
 def _batched(problem: Problem) -> Problem:
     """Two of the problem, of operands behind each other."""
-    sizes = {name: problem.extents(name)[0] * problem.extents(name)[1] for name in ("a", "b", "out")}
-    packed = _repacked(problem)
-    operands = {name: getattr(packed, name)._replace(batch_strides=(size,)) for name, size in sizes.items()}
-    return packed._replace(batch=(2,)).with_operands(operands)
+    operands = {}
+    for name in ("a", "b", "out"):
+        stored, rows, columns = _as_stored(problem, name)
+        size = max(rows * abs(stored.row_stride), columns * abs(stored.column_stride))
+        operands[name] = getattr(problem, name)._replace(batch_strides=(size,))
+    return problem._replace(batch=(2,)).with_operands(operands)

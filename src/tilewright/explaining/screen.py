@@ -5,7 +5,7 @@ from textwrap import shorten, wrap
 from typing import Any
 
 from tilewright.hardware import with_article
-from tilewright.rounding import three_digits
+from tilewright.rounding import size_text, three_digits
 
 WIDTH, LABEL = 100, 11
 """Columns of a line, and of the names before it."""
@@ -83,16 +83,15 @@ def _bytes(record: Mapping[str, Any]) -> list[str]:
     lines = [f"{'level':6}{'read':>10}{'written':>10}{'FLOP per byte':>15}   by"]
     for level in record["levels"]:
         block = f"{level['reader']} that makes {level['block'][0]}x{level['block'][1]}"
-        sizes = "".join(f"{_size(level[name]):>10}" for name in ("read_bytes", "written_bytes"))
-        lines.append(f"{level['name']:6}{sizes}{level['intensity']:>15,.4g}   {block}")
+        lines.append(f"{level['name']:6}{_sizes(level)}{level['intensity']:>15,.4g}   {block}")
+    if "ahead" in record:
+        lines.append(f"{'ahead':6}{_sizes(record['ahead'])}{'-':>15}   what each call makes in a workspace first")
     return lines
 
 
-def _size(nbytes: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if nbytes >= 0.9995 * size:
-            return f"{nbytes / size:.3g} {unit}" if nbytes < 999.5 * size else f"{nbytes / size:,.0f} {unit}"
-    return f"{nbytes} B" if nbytes else "-"
+def _sizes(traffic: Mapping[str, Any]) -> str:
+    """The bytes that are read and written, in the columns of the table."""
+    return "".join(f"{size_text(traffic[name]):>10}" for name in ("read_bytes", "written_bytes"))
 
 
 def _config(config: Mapping[str, Any]) -> str:

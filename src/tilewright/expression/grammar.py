@@ -262,11 +262,13 @@ class _Reader:
                 raise self._fault(node.func, "a value cannot be called: write * to multiply")
             case _:
                 called = self._text[slice(*self._span(node.func))]
-                wrong = f"{_clipped(called)} is no function of epilogues{_meant(called, FUNCTIONS)}"
-                short = called.rpartition(".")[2]
-                written = f"{short}(...)" if short in FUNCTIONS else _WRITTEN.get(short)
-                remedy = f"write {written}" if written else f"use one of {', '.join(FUNCTIONS)}"
-                raise self._fault(node.func, f"{wrong}: {remedy}")
+                wrong, short = f"{_clipped(called)} is no function of epilogues", called.rpartition(".")[2].lower()
+                if written := f"{short}(...)" if short in FUNCTIONS else _WRITTEN.get(short):
+                    raise self._fault(node.func, f"{wrong}: write {written}")
+                if short in _LATER:
+                    raise self._fault(node.func, f"{wrong}: compute it from the result")
+                meant = _meant(called, FUNCTIONS)
+                raise self._fault(node.func, f"{wrong}{meant}: use one of {', '.join(FUNCTIONS)}")
         unwanted: list[ast.expr | ast.keyword] = [value for value in node.args if isinstance(value, ast.Starred)]
         for value in unwanted + node.keywords:
             raise self._fault(value, f"{name} takes its values one by one, without names and stars")
@@ -324,6 +326,13 @@ _WRITTEN = {
     "pow": "a product, such as acc * acc", "power": "a product, such as acc * acc", "square": "value * value",
     "maximum": "max(value, other value)", "minimum": "min(value, other value)", "fabs": "abs(value)",
     "relu6": "min(max(value, 0), 6)", "leaky_relu": "max(value, 0.01 * value)", "softplus": "log(1 + exp(value))",
+    "elu": "where(value > 0, value, exp(value) - 1)", "mish": "value * tanh(log(1 + exp(value)))",
+    "hardswish": "value * min(max(value + 3, 0), 6) / 6", "hardtanh": "min(max(value, -1), 1)",
+    "exp2": "exp(0.69314718 * value)", "expm1": "exp(value) - 1", "log1p": "log(1 + value)",
+    "log2": "1.442695 * log(value)", "log10": "0.4342945 * log(value)", "erfc": "1 - erf(value)",
+    "swiglu": "silu(x) * y, with a gate", "geglu": "gelu(x) * y, with a gate", "reglu": "relu(x) * y, with a gate",
 }  # fmt: skip
 """Functions of other libraries, in those of epilogues."""
+_LATER = {"sin", "cos", "tan", "floor", "ceil", "round", "sign", "softmax", "log_softmax", "layernorm", "rmsnorm"}
+"""Functions of other libraries that those of epilogues do not make up."""
 _USES = {"where": _WHERE, "min": "min(value, other value)", "max": "max(value, other value)"}

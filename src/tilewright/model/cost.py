@@ -222,7 +222,8 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     lines = 1.0
     if row_bytes % 128:
         lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
-    steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
+    too_fine = (k <= prepared.finest) & (prepared.finest > 0)
+    steps = np.where(too_fine, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     dram = prepared.dram * k * batch_count * prepared.padded
     return Fixed(
         prepared,

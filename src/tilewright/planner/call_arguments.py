@@ -34,9 +34,15 @@ class Arrays(NamedTuple):
         names = operand_names(expression)
         signatures: list[Signature | None] = [None] * len(names)
         pointers = [0] * len(names)
-        for position, array in enumerate(arrays):
-            if array is not None or not _OPTIONAL[0] <= position <= _OPTIONAL[1]:
-                signatures[position], pointers[position] = describe(array, names[position])
+        position = 0
+        try:
+            for position, array in enumerate(arrays):
+                if array is not None or not _OPTIONAL[0] <= position <= _OPTIONAL[1]:
+                    signatures[position], pointers[position] = describe(array, names[position])
+        except ArgumentTypeError as error:
+            from tilewright.planner.element_types import placed  # a call without errors does not need it
+
+            raise placed(error, names[position], expression) from None
         return cls(arrays, signatures, pointers, names)
 
 

@@ -198,12 +198,12 @@ class Offers(NamedTuple):
         for kernel, taken in asked(problem, hardware):
             if isinstance(taken, Copied):
                 offers.append(Offer(kernel, taken, tuple(refusals)))
-            if isinstance(taken, Copied) and taken.repacking is not None:
-                refusals.append(f"{kernel.name} would {taken.described('copy')}")
-            elif refusal := taken if isinstance(taken, Refusal) else kernel.refuses(problem, hardware):
-                refusals.append(f"{kernel.name} does not take it: {refusal}")
-                reasons.setdefault(str(refusal), []).append(kernel.name)
-                follow = follow and not refusal.operand
+                if taken.copies:
+                    refusals.append(f"{kernel.name} would {taken.wanted()}")
+            else:
+                refusals.append(f"{kernel.name} does not take it: {taken}")
+                reasons.setdefault(str(taken), []).append(kernel.name)
+                follow = follow and not taken.operand
         if not offers:
             raise UnsupportedError(f"no kernel takes {problem} on {hardware.name}: {_each_once(reasons)}")
         return cls(tuple(offers), follow)

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tilewright.backends.protocol import Executable, Workspaces
-from tilewright.dtypes import int32
+from tilewright.dtypes import int8, int32
 from tilewright.expression.tree import SUMS_OF_B
 from tilewright.hardware import Hardware
 from tilewright.kernels.code_sums import CodeSumsConfig, CodeSumsKernel, summing_codes, with_sums
@@ -113,23 +113,39 @@ class Copied(NamedTuple):
         """The same copies of a problem that differs in m; None as in `copying`."""
         return copying(problem, self.copies, self.reasons)
 
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """The bytes that are read and written to make them."""
+        read = written = 0
+        if (repack := self.repacking) is not None:
+            read = sum(repack.crossing_bytes(name, getattr(repack, name)) for name in self.offsets)
+            written = self.nbytes
+        if (add := self.summing) is not None:
+            read += add.batch_count * add.n * add.k * int8.nbytes
+            written += add.batch_count * add.n * int32.nbytes
+        return read, written
+
     def remarks(self, hardware: Hardware) -> tuple[str, ...]:
         """What each call makes first and why, and what that costs; none if it makes nothing."""
-        times = [f"takes about {step.seconds(hardware) * 1e6:.0f} us" for step in self.steps]
         said = []
-        if self.repacking is not None:
-            said += [f"each call {self.described('copies')}", f"copying {times[0]}"]
-        if self.summing is not None:
-            said += [
-                "each call sums the columns of b first, since zero_a is multiplied by the sums",
-                f"summing {times[-1]}",
-            ]
+        for made, step in zip(self._made("copies", "sums"), self.steps, strict=True):
+            work = "copying" if step.kernel is REPACK else "summing"
+            said += [f"each call {made}", f"{work} takes about {step.seconds(hardware) * 1e6:.0f} us"]
         return tuple(said)
 
-    def described(self, verb: str) -> str:
-        """What is copied and why, behind a form of the verb `copy`."""
-        operands = " and ".join(map(self._named, self.offsets))
-        return f"{verb} {operands} first, since {'; '.join(self.reasons)}"
+    def wanted(self) -> str:
+        """What is made and why, behind `would`."""
+        return "; and ".join(self._made("copy", "sum"))
+
+    def _made(self, copy: str, add: str) -> list[str]:
+        """What each step makes and why, behind forms of the verbs `copy` and `sum`."""
+        said = []
+        if self.repacking is not None:
+            operands = " and ".join(map(self._named, self.offsets))
+            said.append(f"{copy} {operands} first, since {'; '.join(self.reasons)}")
+        if self.summing is not None:
+            said.append(f"{add} the columns of b first, since zero_a is multiplied by the sums")
+        return said
 
     def _named(self, name: str) -> str:
         """A copy's operand, and whether memory is transposed on the way."""

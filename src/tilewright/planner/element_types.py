@@ -20,7 +20,10 @@ def check_dtypes(operands: Mapping[str, Operand], activation: str | None, expres
         raise ArgumentTypeError(f"a is {a} and b is {b}: {rule}; convert one of them")
     recipe = None if expression is None else expression.recipe
     if out not in (outs := results(a, b, scaled=recipe is not None)):
-        raise ArgumentTypeError(f"out is {out}, and a product of {a} by {b} is not stored so: take {_listed(outs)}")
+        scaled = "" if recipe is None else " with scales"
+        raise ArgumentTypeError(
+            f"out is {out}, and a product of {a} by {b}{scaled} is not stored so: take {_listed(outs)}"
+        )
     if out.kind == "integer":
         made = "epilogue"
         if expression is not None:
@@ -43,6 +46,11 @@ def _listed(kinds: Iterable[DType]) -> str:
     """The names of types, each once."""
     *others, last = dict.fromkeys(kind.name for kind in kinds)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def placed(error: ArgumentTypeError, name: str, expression: Expression | None) -> ArgumentTypeError:
+    """The error about an operand, with where an expression uses it."""
+    return ArgumentTypeError(str(error) + use_of(name, expression))
 
 
 def use_of(name: str, expression: Expression | None) -> str:

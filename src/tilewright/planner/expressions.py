@@ -53,7 +53,9 @@ def expression_of(
         sums = "acc"
         if given == scales and absent["bias"] is not None:
             sums, operands = "acc + bias", {"bias": absent.pop("bias")}
-        epilogue = f"{activation or ''}({sums})" if gate is None else f"{activation or ''}(x) * y"
+        first = sums if gate is None else "x"
+        finished = f"{activation}({first})" if activation else first
+        epilogue = finished if gate is None else f"{finished} * y"
     else:
         absent["activation"] = activation
     for name, value in absent.items():

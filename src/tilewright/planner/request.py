@@ -10,6 +10,7 @@ from tilewright.expression.tree import Expression
 from tilewright.operand import Operand, result
 from tilewright.planner.binding import Binding, bind, result_shape
 from tilewright.planner.call_arguments import Arrays, check_alpha, stream_handle
+from tilewright.planner.element_types import placed
 from tilewright.problem import Problem, cuts_k
 
 
@@ -18,11 +19,13 @@ def operands_of(call: Arrays, out_dtype: Any, expression: Expression | None = No
 
     Raises a TypeError if out's dtype is not `out_dtype`, and what `adopt` raises.
     """
-    operands = {
-        name: adopt(array, name, pointer)
-        for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True)
-        if array is not None
-    }
+    operands = {}
+    for name, array, pointer in zip(call.names, call.arrays, call.pointers, strict=True):
+        if array is not None:
+            try:
+                operands[name] = adopt(array, name, pointer)
+            except ArgumentTypeError as error:
+                raise placed(error, name, expression) from None
     return with_result(operands, out_dtype, expression)
 
 

@@ -51,7 +51,8 @@ class Scaling(NamedTuple):
                 )
             if self.recipe is not None and name in SCALES and name not in given:
                 raise ArgumentValueError(
-                    f"recipe={self.recipe!r} needs {name}, which is missing: pass an array of fp32 numbers"
+                    f"recipe={self.recipe!r}, which is for an a of fp8 or int8, needs {name}, which is missing: pass "
+                    f"an array of fp32 numbers"
                 )
 
 
