@@ -184,7 +184,7 @@ def _about(stem: str, record: dict[str, Any]) -> list[str]:
     lines += [f"{line[0].upper()}{line[1:]}." for line in session_lines(record)]
     turn = record["protocols"].get("settled", {}).get("slice_seconds", SETTLING_SECONDS)
     if turn < SETTLING_SECONDS:
-        lines.append(f"Settled ratios may be off by 5%: they are of slices of {turn} s, and boards settle more slowly.")
+        lines.append(f"Settled ratios may be off by 6%: they are of slices of {turn} s, and boards settle more slowly.")
     if left := record.get("left", ()):
         named = ", ".join(left) if len(left) <= MOST_NAMED else f"{len(left)} of {len(record['shapes'])} products"
         lines.append(f"Not measured yet: {named}.")

@@ -280,6 +280,15 @@ def test_a_plan_takes_its_operands_at_each_call():
         plain(A, B, operands={"x": ROW})
 
 
+@pytest.mark.parametrize("rows", [None, range(1, 30)])
+@pytest.mark.parametrize("given", [[ROW], ROW, "x", 3, {"x"}])
+def test_calls_of_a_plan_take_mappings_alone(rows, given):
+    plan = tw.plan(A, B, epilogue="acc + x", operands={"x": ROW}, outputs={"acc": FULL}, m=rows, backend="emulator")
+    for name, others in (("operands", {"outputs": {"acc": FULL}}), ("outputs", {"operands": {"x": ROW}})):
+        with pytest.raises(ArgumentTypeError, match=f"{name} is a {type(given).__name__}: pass a mapping of names to"):
+            plan(A, B, **{name: given}, **others)
+
+
 def test_a_plan_for_a_range_of_rows_takes_operands():
     plan = tw.plan(A, B, epilogue="acc * x + y", operands={"x": ROW, "y": COLUMN}, m=range(20, 25), backend="emulator")
     for rows in (20, 24):

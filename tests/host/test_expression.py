@@ -77,21 +77,22 @@ def test_every_operation_has_a_meaning():
         ("acc * 2j", "2j", "no real number"),
         ("acc * None", "None", "no real number"),
         ("acc * ...", "...", "no real number"),
-        ("acc ** 2", "acc ** 2", "write a power as a product"),
+        ("acc ** 2", "acc ** 2", "write value * value, or sqrt(value)"),
         ("acc // 2", "acc // 2", "write it with these and functions"),
         ("x * acc", "x", "or a gate for x and y, or use acc, bias"),
         ("acc @ bias", "acc @ bias", "only + - * /"),
         ("+acc", "+acc", "leave it out"),
         ("[acc]", "[acc]", "not in the grammar"),
         ("acc > 0 ? acc : 0", "?", "does not parse (invalid syntax): write where(comparison, value, other value)"),
-        ("where(acc > 0 && acc < 1, acc, 0)", "&", "does not parse (invalid syntax): nest one where in another"),
+        ("where(acc > 0 && acc < 1, acc, 0)", "&&", "does not parse (invalid syntax): nest one where in another"),
         ("where(acc != 0, acc, 0", "", "'(' was never closed): write it as Python would read it"),
         ("swish(acc)", "swish", "swish is no function of epilogues: write silu(value)"),
         ("log2(acc)", "log2", "log2 is no function of epilogues: write 1.442695 * log(value)"),
         ("SiLU(acc)", "SiLU", "SiLU is no function of epilogues: write silu(...)"),
         ("tan(acc)", "tan", "tan is no function of epilogues: compute it from the result"),
+        ("where(acc=0, 1, acc)", "=", "(positional argument follows keyword argument): compare with =="),
         ("torch.clamp(acc, 0, 6)", "torch.clamp", "write min(max(value, least), most)"),
-        ("pow(acc, 2)", "pow", "write a product, such as acc * acc"),
+        ("pow(acc, 2)", "pow", "write value * value, or sqrt(value)"),
         ("acc if acc else 1", "acc if acc else 1", "write where(comparison, value, other value)"),
         ("acc and 1", "acc and 1", "nest one where in another"),
         ("where(acc > 0 and acc < 1, 1, 2)", "acc > 0 and acc < 1", "nest one where in another"),
@@ -146,8 +147,25 @@ def test_what_the_grammar_lacks_is_an_error_that_points_at_it(text, marked, mess
 def test_what_errors_write_for_other_libraries_functions_is_read():
     for written in grammar._WRITTEN.values():
         gate = "stacked" if written.endswith(", with a gate") else None
-        text = re.sub(r"a product, such as |other |, with a gate", "", written).replace("value", "acc")
+        text = re.sub(r", or .*|other |, with a gate", "", written).replace("value", "acc")
         parse(re.sub("least|most", "1", text), (), gate)
+
+
+@pytest.mark.parametrize("acc", [-100.0, -0.5, 0.0, 3.0, 100.0])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("softplus", lambda x: np.logaddexp(0, x)), ("mish", lambda x: x * np.tanh(np.logaddexp(0, x))),
+        ("elu", lambda x: x if x > 0 else np.expm1(x)), ("hardswish", lambda x: x * min(max(x + 3, 0), 6) / 6),
+        ("exp2", np.exp2), ("log2", np.log2), ("log10", np.log10), ("log1p", np.log1p),
+        ("relu6", lambda x: min(max(x, 0), 6)), ("leaky_relu", lambda x: x if x > 0 else 0.01 * x),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_errors_write_for_other_libraries_functions_is_what_these_compute(name, function, acc):
+    found, wanted = within(grammar._WRITTEN[name].replace("value", "acc"), acc, 0), float(function(np.float64(acc)))
+    np.testing.assert_allclose(float(found.value), wanted, rtol=1e-5, atol=1e-7)
+    assert found.error <= 1e-4 * max(1, np.nan_to_num(abs(wanted)))
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t "])
@@ -245,7 +263,7 @@ def test_errors_of_the_sum_are_carried_on():
     ("text", "acc", "error"),
     [
         ("1 / acc", 1e-3, 1e-3), ("log(acc)", 1e-3, 2e-3), ("log(acc)", -1e-3, 2e-3), ("sqrt(acc)", 0, 1e-6),
-        ("exp(acc)", 88.72, 1e-2), ("acc * 1e38 * 10", 0.34, 0.01), ("acc", np.inf, 0), ("acc - acc", np.nan, 0),
+        ("exp(acc)", 88.72, 1e-2), ("acc * 1e38 * 10", 0.34, 0.01), ("gelu(acc)", np.inf, 0),
         ("sqrt(acc)", -1e-40, 0), ("tanh(log(acc))", 1e-3, 2e-3), ("1 / 0 * acc", 0, 1e-6), ("silu(-acc / 0)", 1, 0),
         ("where(acc > 0, 1 / 0, -1 / 0)", 0, 1e-6), ("acc * 1e38 * 10 + 1 / 0 * acc", 1, 2),
     ],
@@ -263,6 +281,8 @@ def test_nothing_is_known_of_what_may_overflow_or_be_undefined(text, acc, error)
         ("gelu(log(acc))", -1, 0, np.nan), ("max(log(acc), bias)", -1, 0, np.nan), ("acc / 0 - bias", 1, 0, np.inf),
         ("where(acc > 0, log(-acc), 1)", 1, 0.1, np.nan), ("where(acc > 0, 1 / 0, 2 / 0)", 0, 0.1, np.inf),
         ("acc * 1e38 * 10 + bias", 1, 0.1, np.inf),
+        ("acc", np.inf, 0, np.inf), ("acc - acc", np.inf, 0, np.nan), ("acc + bias", np.nan, 0, np.nan),
+        ("bias - acc", np.inf, 0, -np.inf), ("relu(-acc)", -np.inf, 0, np.inf), ("bias / acc", np.inf, 0, 0),
         ("abs(acc) / 0 - 1 / 0", 1, 0.1, np.nan), ("1 / exp(exp(acc))", 10, 0, 0),
     ],
 )  # fmt: skip

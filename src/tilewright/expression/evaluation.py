@@ -112,8 +112,9 @@ def _evaluate(node: Node, values: Mapping[str, Bounded], known: Mapping[str, Mea
 
 
 def _limited(value: Array, error: Array) -> Bounded:
-    """The same with an infinite error where a number may be larger than those of fp32, or is missing."""
-    return Bounded(value, np.where(np.abs(value) + error <= FP32_MAX, error, np.inf))  # false for NaN
+    """The same with an infinite error where a number may be larger than those of fp32, or missing, and need not be."""
+    fits = np.abs(value) + error <= FP32_MAX  # false for NaN
+    return Bounded(value, np.where(fits | ((error == 0) & ~np.isfinite(value)), error, np.inf))
 
 
 def _with_certain(name: str, given: Sequence[Bounded], result: Bounded) -> Bounded:

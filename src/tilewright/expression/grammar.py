@@ -82,16 +82,16 @@ def parse(text: str, names: Collection[str], gate: str | None = None) -> Express
 
 def check_name(name: object, sums: Collection[str]) -> None:
     """Raise an error if an operand cannot be called so in an expression over these sums."""
+    named = f"operands has the name {_clipped(repr(name))}"
     if not isinstance(name, str):
-        raise ArgumentTypeError(f"operands has the name {name!r}: give it a text, as in operands={{'bias': bias}}")
+        raise ArgumentTypeError(f"{named}: give it a text, as in operands={{'bias': bias}}")
     if name in HIDDEN:
         raise ArgumentValueError(
-            f"operands has the name {name!r}, which is an argument of its own: pass recipe= and {name}=, or take "
-            f"another name"
+            f"{named}, which is an argument of its own: pass recipe= and {name}=, or take another name"
         )
     if not _NAME.fullmatch(name) or name in sums or name in FUNCTIONS or iskeyword(name):
         raise ArgumentValueError(
-            f"operands has the name {name!r}: take another, a letter and at most {_LONGEST_NAME - 1} letters, "
+            f"{named}: take another, a letter and at most {_LONGEST_NAME - 1} letters, "
             f"digits and _; {', '.join(sums)}, functions and Python's keywords have their own meaning"
         )
 
@@ -153,9 +153,10 @@ class _Reader:
             start, reason = len(text.rstrip()), "it ends too early"
             if error.offset:
                 start, reason = self._indent + error.offset - 1, error.msg
-            end = self._indent + (error.end_offset or 0) - 1
-            remedies = [remedy for sign, remedy in _SIGNS.items() if sign in text]
-            remedy = remedies[0] if remedies else "write it as Python would read it"
+            end, remedy = self._indent + (error.end_offset or 0) - 1, "write it as Python would read it"
+            for sign, instead in _SIGNS.items():
+                if found := re.search(sign, text):
+                    (start, end), remedy = found.span(), instead
             raise self._at(start, end, f"it does not parse ({reason}): {remedy}") from None
         except (RecursionError, MemoryError):
             raise self._at(0, len(text), _TOO_DEEP) from None
@@ -203,12 +204,12 @@ class _Reader:
                     node, "this is a string, and only numbers are computed with: write a number or a name"
                 )
             case ast.Constant(value=value):
-                raise self._fault(node, f"{value!r} is no real number: write one such as 0.5")
+                raise self._fault(node, f"{_clipped(repr(value))} is no real number: write one such as 0.5")
             case ast.Name(id=name):
                 return self._name(node, name)
             case ast.BinOp(left, operator, right):
                 if type(operator) not in _BINARY:
-                    remedy = "a power as a product" if isinstance(operator, ast.Pow) else "it with these and functions"
+                    remedy = _POWER if isinstance(operator, ast.Pow) else "it with these and functions"
                     raise self._fault(node, f"of Python's operators, only + - * / are known: write {remedy}")
                 return self._operation(_BINARY[type(operator)], [left, right])
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -319,14 +320,16 @@ def _meant(name: str, known: Collection[str]) -> str:
 _TOO_DEEP = f"parentheses and operations are nested more than {DEEPEST} deep here: compute a part of it by itself"
 _WHERE = "where(comparison, value, other value)"
 _NEST = "nest one where in another"
-_SIGNS = {"?": f"write {_WHERE}", "&&": _NEST, "||": _NEST}
+_SIGNS = {r"(?<![<>=!])=(?!=)": "compare with ==", r"&&|\|\|": _NEST, r"\?": f"write {_WHERE}"}
 """What stands for signs of C, if a text does not parse."""
+_POWER = "value * value, or sqrt(value)"
 _WRITTEN = {
     "swish": "silu(value)", "clamp": "min(max(value, least), most)", "clip": "min(max(value, least), most)",
-    "pow": "a product, such as acc * acc", "power": "a product, such as acc * acc", "square": "value * value",
+    "pow": _POWER, "power": _POWER, "square": "value * value",
     "maximum": "max(value, other value)", "minimum": "min(value, other value)", "fabs": "abs(value)",
-    "relu6": "min(max(value, 0), 6)", "leaky_relu": "max(value, 0.01 * value)", "softplus": "log(1 + exp(value))",
-    "elu": "where(value > 0, value, exp(value) - 1)", "mish": "value * tanh(log(1 + exp(value)))",
+    "relu6": "min(max(value, 0), 6)", "leaky_relu": "max(value, 0.01 * value)",
+    "softplus": "max(value, 0) + log(1 + exp(-abs(value)))", "elu": "where(value > 0, value, exp(value) - 1)",
+    "mish": "value * tanh(max(value, 0) + log(1 + exp(-abs(value))))",
     "hardswish": "value * min(max(value + 3, 0), 6) / 6", "hardtanh": "min(max(value, -1), 1)",
     "exp2": "exp(0.69314718 * value)", "expm1": "exp(value) - 1", "log1p": "log(1 + value)",
     "log2": "1.442695 * log(value)", "log10": "0.4342945 * log(value)", "erfc": "1 - erf(value)",

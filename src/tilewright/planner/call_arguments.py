@@ -1,7 +1,7 @@
 """The arrays, the scalars and the stream of a call: their valid values, and the values that launches use."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tilewright.arrays import describe
@@ -58,14 +58,15 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
     if expression is None and not [each for each in named if each is not None]:
         return bias, ()
     operands, outputs, *scales = named
-    if bias is not None and operands is None and expression is not None and expression.scales:
+    operands, outputs = mapping_of("operands", operands, "'bias': bias"), mapping_of("outputs", outputs, "'acc': sums")
+    if bias is not None and not operands and expression is not None and expression.scales:
         operands, bias = {"bias": bias}, None
     given_scales = {name: array for name, array in zip(GIVEN, scales, strict=True) if array is not None}
     arrays: list[Any] = []
     arguments = (("scales", "scales", given_scales), ("operands", "named", operands), ("outputs", "outputs", outputs))
     for argument, attribute, mapping in arguments:
         wanted: tuple[str, ...] = () if expression is None else getattr(expression, attribute)
-        given = () if mapping is None else tuple(mapping)
+        given = tuple(mapping)
         if set(given) != set(wanted):
             raise ArgumentValueError(
                 f"the plan was made for {argument} named {', '.join(wanted) or 'nothing'} and called with "
@@ -73,6 +74,17 @@ def in_order(expression: Expression | None, bias: Any, named: NamedArrays) -> tu
             )
         arrays += [mapping[name] for name in wanted]
     return bias, tuple(arrays)
+
+
+def mapping_of(argument: str, value: Any, example: str) -> Mapping[str, Any]:
+    """The arrays by name; a TypeError if they are none."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(
+            f"{argument} is a {type(value).__name__}: pass a mapping of names to arrays, such as {{{example}}}"
+        )
+    return value
 
 
 def scalars(c: Any, alpha: float, beta: float | None) -> tuple[float, float]:

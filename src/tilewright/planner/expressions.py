@@ -1,6 +1,5 @@
 """The expression of a call and its operands: read, checked against the other arguments, and put in order."""
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -10,6 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse, place_of
 from tilewright.expression.tree import GATES, OUTPUTS, Expression
 from tilewright.planner.binding import check_activation
+from tilewright.planner.call_arguments import mapping_of
 from tilewright.planner.scaling import NO_SCALING, Scaling
 
 
@@ -35,7 +35,7 @@ def expression_of(
     """
     of_scaling = scaling.given
     scaling.check(of_scaling)
-    operands, outputs = _mapping("operands", operands, "'bias': bias"), _mapping("outputs", outputs, "'acc': sums")
+    operands, outputs = mapping_of("operands", operands, "'bias': bias"), mapping_of("outputs", outputs, "'acc': sums")
     if unknown := [name for name in outputs if name not in OUTPUTS]:
         raise ArgumentValueError(f"outputs has {unknown[0]!r}, which is unknown: use {', '.join(OUTPUTS)}")
     if gate is not None and not (isinstance(gate, str) and gate in GATES):
@@ -82,14 +82,3 @@ def expression_of(
                 f"\n{place_of(epilogue, name)}"
             )
     return expression, (*of_scaling.values(), *[operands[name] for name in own], *[outputs[name] for name in written])
-
-
-def _mapping(argument: str, value: Any, example: str) -> Mapping[str, Any]:
-    """The arrays by name; a TypeError if they are none."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise ArgumentTypeError(
-            f"{argument} is a {type(value).__name__}: pass a mapping of names to arrays, such as {{{example}}}"
-        )
-    return value
