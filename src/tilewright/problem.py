@@ -194,6 +194,14 @@ class Epilogue(NamedTuple):
     outputs: tuple[Matrix, ...] = ()
 
     @property
+    def text(self) -> str:
+        """What becomes of the sum, as an expression; `acc` if nothing does."""
+        if self.expression is not None:
+            return self.expression.text
+        said = "acc" + " + beta * c" * (self.c is not None) + " + bias" * (self.bias is not None)
+        return f"{self.activation}({said})" if self.activation else said
+
+    @property
     def is_linear(self) -> bool:
         """Whether the result is alpha * sum, or its positive part: no operand is read and no function is computed."""
         plain = self.c is None and self.bias is None and self.expression is None

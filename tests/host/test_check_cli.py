@@ -47,7 +47,7 @@ def test_check_takes_expressions_and_outputs():
     assert record["verified"] is True
     assert any("group_sums.cuh:" in line for line in record["counters"]["by_line"])
     gated = in_json("check", "simt", "--schedules", 0, "--gate", "interleaved", "--activation", "gelu")
-    assert (gated["verified"], gated["product"]) == (True, "151x78x203 fp32 nt -> fp32")
+    assert (gated["verified"], gated["product"]) == (True, "151x78x203 fp32 nt -> fp32, gelu(x) * y")
     assert "wgmma_basic shows one idea" in error("check", "wgmma_basic", "--epilogue", "acc * 2")
     for option in ("--epilogue", "--gate", "--outputs"):
         value = {"--gate": "stacked", "--outputs": "acc"}.get(option, "acc")

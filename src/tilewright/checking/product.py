@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -267,7 +268,9 @@ class Product:
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
         zero = " with zero points" if self.zero_a else ""
-        return f"{self.m}x{self.n}x{self.k} {self.elements.factors}{zero} {self.layout} -> {self.out_dtype}"
+        finished = shorten(self.problem.epilogue.text, 60, placeholder="...")
+        of_sum = f", {finished}" if finished != "acc" else ""
+        return f"{self.m}x{self.n}x{self.k} {self.elements.factors}{zero} {self.layout} -> {self.out_dtype}{of_sum}"
 
 
 def _by_columns(blocks: Blocks) -> bool:

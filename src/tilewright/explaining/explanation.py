@@ -7,7 +7,7 @@ from tilewright.explaining.screen import text
 from tilewright.kernels.config_fields import values_of
 from tilewright.model.speed_of_light import SpeedOfLight
 from tilewright.model.tiling.levels import Level
-from tilewright.problem import Epilogue, Problem
+from tilewright.problem import Problem
 
 
 class Time(NamedTuple):
@@ -101,7 +101,7 @@ class Explanation:
         """For JSON; times are in microseconds."""
         problem = self.problem
         record: dict[str, Any] = {
-            "product": str(problem), "epilogue": _finished(problem.epilogue),
+            "product": str(problem), "epilogue": problem.epilogue.text,
             "m": problem.m, "n": problem.n, "k": problem.k, "batch": list(problem.batch),
             "dtype": problem.a.dtype.name, "b_dtype": problem.b.dtype.name, "out_dtype": problem.out.dtype.name,
             "recipe": problem.recipe, "fast_accumulation": problem.fast_accumulation, "layout": problem.layout,
@@ -137,11 +137,3 @@ class Explanation:
 
 def _us(seconds: dict[str, float]) -> dict[str, float]:
     return {name: value * 1e6 for name, value in seconds.items()}
-
-
-def _finished(epilogue: Epilogue) -> str:
-    """What becomes of the sum, as an expression; `acc` if nothing does."""
-    if epilogue.expression is not None:
-        return epilogue.expression.text
-    said = "acc" + " + beta * c" * (epilogue.c is not None) + " + bias" * (epilogue.bias is not None)
-    return f"{epilogue.activation}({said})" if epilogue.activation else said
