@@ -10,6 +10,7 @@ kernels' digest.
 examples:
   python tools/generated_cases.py --on gpu --cases 100000 --seed 1
   python tools/generated_cases.py --on emulator --cases 2000 --seed 1 --processes 2
+  python tools/generated_cases.py --on gpu --cases 6000 --only code_sums --only column_sums --only quantize
   compute-sanitizer python tools/generated_cases.py --on gpu --cases 300 --processes 0 --label memcheck
 """
 
@@ -19,7 +20,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -63,10 +64,7 @@ Pipe: TypeAlias = "Connection[Any, Any]"
 def main() -> None:
     """Run the cases, show how far they are, and add to the record."""
     options = _options()
-    counts = Counter(
-        {name: -(-options.cases * cases_of(name) // sum(map(cases_of, EVERY_KERNEL))) for name in EVERY_KERNEL}
-    )
-    counts |= dict.fromkeys(FURTHER, -(-counts["wgmma"] // 4))
+    counts = counts_of(options.cases, options.only)
     jobs = [
         (name, min(CHUNK, count - first), f"{options.seed}/{name}/{first}", first)
         for name, count in counts.items()
@@ -90,10 +88,23 @@ def main() -> None:
     print(f"{counts.total()} cases are right ({name}, seed {options.seed})")
 
 
+def counts_of(cases: int, only: Sequence[str]) -> Counter[str]:
+    """The number of cases by kernel: a tenth for each rung, besides them a quarter for FURTHER; or as many for each."""
+    if only:
+        return Counter(dict.fromkeys(only, -(-cases // len(only))))
+    whole = sum(map(cases_of, EVERY_KERNEL))
+    counts = Counter({name: -(-cases * cases_of(name) // whole) for name in EVERY_KERNEL})
+    return counts | Counter(dict.fromkeys(FURTHER, -(-counts["wgmma"] // 4)))
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--on", choices=("gpu", "emulator"), required=True, help="where kernels run")
     parser.add_argument("--cases", type=int, default=2000, help="how many, a tenth for each rung (default: 2000)")
+    parser.add_argument(
+        "--only", action="append", choices=(*EVERY_KERNEL, *FURTHER), default=[], metavar="KERNEL",
+        help="a kernel, or a launch beside one: those that are named share the cases, and no others run",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, help="of the cases (default: 0)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="0: none but this one")
     parser.add_argument("--label", default="cases", help="what the record calls the run")

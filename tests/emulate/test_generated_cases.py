@@ -40,6 +40,13 @@ def served(launch, jobs, referees=2):
     return sorted(told)
 
 
+def test_cases_are_shared_out_over_all_kernels_or_over_those_that_are_asked_for():
+    counts = generated_cases.counts_of(15200, [])
+    assert (counts["wgmma"], counts["wgmma_basic"]) == (2000, 200)
+    assert [counts[name] for name in FURTHER] == [500] * len(FURTHER)
+    assert generated_cases.counts_of(101, ["column_sums", "quantize"]) == {"column_sums": 51, "quantize": 51}
+
+
 @pytest.mark.parametrize("launch", [None, emulated])
 def test_all_cases_of_all_jobs_are_judged(launch):
     assert served(launch, JOBS) == [1, 2, 3, 4]
