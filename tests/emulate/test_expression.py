@@ -14,9 +14,13 @@ LANES = 32
 
 
 def inputs(seed, scale):
-    """fp32 values of both signs for `acc`, which is off by up to its error, and for the operands, which are exact."""
+    """fp32 values of both signs for `acc`, which is off by up to its error, and for the operands, which are exact.
+
+    Some of these are infinite or missing.
+    """
     rng = np.random.default_rng(seed)
     exact = {name: rng.normal(0, scale, LANES).astype(np.float32) for name in ("acc", "bias", "scale")}
+    exact["bias"][:3] = exact["scale"][2:5] = np.inf, -np.inf, np.nan
     error = np.abs(exact["acc"]) * 2.0**-18
     computed = exact | {"acc": (exact["acc"] + rng.uniform(-0.9, 0.9, LANES) * error).astype(np.float32)}
     values = {name: Bounded(array.astype(np.float64), np.zeros(LANES)) for name, array in exact.items()}
@@ -54,6 +58,30 @@ def test_a_function_is_within_a_narrow_bound(name, scale):
     assert len(error) >= LANES // 4
     assert np.all(error <= bound)
     assert np.all(bound <= 2e-5 * magnitude)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        *[(f"{name}(x) + acc", 0) for name in ("abs", "exp", "log", "sqrt", "tanh", "erf", "relu")],
+        *[(f"{name}(x) + acc", 14) for name in ("sigmoid", "gelu", "gelu_tanh", "silu")],  # at both infinities
+        *[(f"x {sign} y + acc", 0) for sign in ("+", "-", "*")],
+        ("x / y + acc", 4),  # whose signs at -0 are open
+        *[(f"{name}(x, y) + acc", 0) for name in ("min", "max")],
+        *[(f"where(x {sign} y, x, y) + acc", 0) for sign in ("<", "<=", ">", ">=", "==", "!=")],
+    ],
+)
+def test_what_is_infinite_or_missing_is_known_and_right(text, unknown):
+    special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.5, -3e38], np.float32)
+    pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
+    values = {"acc": np.zeros(49, np.float32), "x": pairs[0], "y": pairs[1]}
+    expression = parse(text, ["x", "y"] if "y" in text else ["x"])
+    bounded = {name: Bounded(array.astype(np.float64), np.zeros(49)) for name, array in values.items()}
+    expected, bound = np.broadcast_arrays(*evaluate(expression, bounded))
+    known = np.isfinite(bound)
+    assert np.count_nonzero(~known) == unknown
+    out = applied(expression, values).astype(np.float64)
+    np.testing.assert_allclose(out[known], expected[known], rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["relu", "abs", "sqrt"])
