@@ -121,9 +121,9 @@ class Prepared(NamedTuple):
 
     along: the extents along m and along n that a cluster makes in a round. padded: what is brought for a tile over what
     it takes. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
-    if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely.
-    fixed: us of the launch and of what follows the last steps. wave: us of what follows the steps of an earlier wave.
-    finish: us that a wave waits for CUDA cores, and whether any does.
+    if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely,
+    or -1. fixed: us of the launch and of what follows the last steps. wave: us of what follows the steps of an earlier
+    wave. finish: us that a wave waits for CUDA cores, and whether any does.
     """
 
     tiles: Tiles
@@ -181,7 +181,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         size * l2_rows,
         tiles.tile_k * tiles.split_k,
         tiles.tile_k / k / costs.clock,
-        tiles.tile_k * (tiles.split_k - 1),
+        tiles.tile_k * (tiles.split_k - 1) - (tiles.split_k < 2),
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
         costs.wave + scattered + epilogue * tiles.by_turns,
@@ -222,8 +222,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     lines = 1.0
     if row_bytes % 128:
         lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
-    too_fine = (k <= prepared.finest) & (prepared.finest > 0)
-    steps = np.where(too_fine, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
+    steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     dram = prepared.dram * k * batch_count * prepared.padded
     return Fixed(
         prepared,
