@@ -41,6 +41,33 @@ def test_check_runs_every_schedule():
     assert not any(row.startswith(f"  {line} ") for line in by_line for row in text.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("kernel", "options", "product"),
+    [
+        ("mma", ("--dtype", "int8", "--gpu", "A100"), "151x77x203 int8 nt -> int32, on an A100"),
+        ("mma", ("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--fast-accumulation", "--gpu", "rtx-4090"),
+         "151x77x203 fp8_e4m3 by fp8_e5m2 fast nt -> bf16, acc + bias, on an RTX-4090"),
+        ("wgmma", ("--dtype", "fp8_e4m3", "--recipe", "1x128_128x128", "--activation", "relu"),
+         "264x328x464 fp8_e4m3 1x128_128x128 nt -> bf16, relu(acc + bias)"),
+        ("wgmma", ("--dtype", "int8", "--recipe", "row", "--no-bias", "--out-dtype", "fp16"),
+         "264x328x464 int8 row nt -> fp16"),
+        ("wgmma", ("--dtype", "fp8_e4m3", "--out-dtype", "fp8_e4m3", "--recipe", "tensor", "--outputs", "amax"),
+         "264x328x464 fp8_e4m3 tensor nt -> fp8_e4m3"),
+    ],
+)  # fmt: skip
+def test_check_takes_all_elements_scales_and_gpus(kernel, options, product):
+    record = in_json("check", kernel, "--schedules", 0, *options)
+    assert (record["verified"], record["product"]) == (True, product)
+
+
+def test_check_says_what_elements_a_product_has():
+    assert "--recipe='row' is not for bf16" in error("check", "mma", "--recipe", "row")
+    assert "bias was given and out is int32" in error("check", "mma", "--dtype", "int8", "--bias")
+    assert "wgmma needs sm_90a (Hopper) and A100 is sm_80" in error("check", "wgmma", "--gpu", "A100")
+    assert "--gpu='X' is unknown: use V100, A100" in error("check", "mma", "--gpu", "X")
+    assert "--gpu is for a product of tilewright's kernels" in error("check", "a.ptx", "--gpu", "A100")
+
+
 def test_check_takes_expressions_and_outputs():
     options = ("--epilogue", "silu(acc) * scale", "--operand", "scale=m,1", "--outputs", "acc,amax,column_sums")
     record = in_json("check", "mma", 40, 24, 70, "--schedules", 0, *options)

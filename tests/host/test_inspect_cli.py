@@ -87,6 +87,23 @@ def test_inspect_prints_listings_by_lines_of_the_source_in_100_columns():
     assert printed[at - 1].startswith(("mma.cuh:23  ", "mma.cuh:26  "))  # the asm begins, or ends for CUDA 12
 
 
+@pytest.mark.parametrize(
+    ("words", "product", "opcode"),
+    [
+        (("wgmma", "--problem", "64,64,256", "--dtype", "fp8_e4m3", "--recipe", "1x128_128x128"),
+         "64x64x256 fp8_e4m3 1x128_128x128 nt -> bf16", "k32.f32.e4m3.e4m3"),
+        (("mma", "--problem", "64,64,64", "--dtype", "int8", "--arch", "sm_80"), "64x64x64 int8 nt -> int32",
+         "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"),
+        ((64, 64, 256, "--dtype", "int8", "--recipe", "row"), "64x64x256 int8 row nt -> bf16", "mma"),
+    ],
+)  # fmt: skip
+def test_inspect_compiles_kernels_of_fp8_and_int8(words, product, opcode):
+    record = in_json("inspect", *words)
+    assert record["product"] == product
+    assert any(opcode in each for each in record["instruction_mix"]["ptx"])
+    assert f" for {product}\n" in invoke("inspect", *words).stdout
+
+
 def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
     assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)

@@ -15,13 +15,15 @@ from tilewright.emulator import Counters, Device
 from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
 from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.expression.tree import Expression
-from tilewright.hardware import H200, Hardware
+from tilewright.hardware import H200, Hardware, with_article
 from tilewright.kernels.kernel import Kernel
+from tilewright.measure.elements import Elements
 from tilewright.planner.plan import Plan
 from tilewright.reference import Array
 
-SHAPES = ((151, 77, 203), (264, 328, 456))
-"""The shapes to try, in this order: unaligned extents, and rows of whole 16 bytes for kernels that need TMA.
+SHAPES = ((151, 77, 203), (264, 328, 456), (264, 328, 464))
+"""The shapes to try, in this order: unaligned extents, and for kernels that need TMA rows of whole 16 bytes of elements
+of 2 bytes or more, and of 1 byte.
 
 All end in the middle of a tile along m, n and k and go round a ring of stages more than once.
 """
@@ -43,6 +45,14 @@ class KernelCheck:
     refusal: str = ""
     config: Any = None
 
+    @property
+    def about(self) -> str:
+        """The product and the GPU, unless that is an H200; empty without a product."""
+        if self.product is None:
+            return ""
+        place = "" if self.hardware.name == H200.name else f", on {with_article(self.hardware.name)}"
+        return f"{self.product}{place}"
+
     def run(
         self,
         orders: Sequence[Asynchrony],
@@ -57,9 +67,9 @@ class KernelCheck:
             return CheckResult(kernel.name, skipped=self.refusal)
         if product.problem.is_empty:
             skipped = "the product has no elements, so nothing runs"
-            return CheckResult(kernel.name, str(product), skipped=skipped)
+            return CheckResult(kernel.name, self.about, skipped=skipped)
         config = kernel.configs(product.problem, self.hardware)[0] if self.config is None else self.config
-        findings = Findings(kernel.name, str(product), str(config))
+        findings = Findings(kernel.name, self.about, str(config))
         operands = product.operands(seed)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
@@ -86,27 +96,28 @@ class KernelCheck:
 def checks_of(
     kernels: Sequence[Kernel],
     shape: tuple[int, int, int] | None = None,
-    dtype: str | None = None,
+    elements: Elements | None = None,
     layout: str | None = None,
     *,
+    hardware: Hardware = H200,
     expression: Expression | None = None,
     **epilogue: Any,
 ) -> list[KernelCheck]:
     """A check of each kernel, on the given product or on a small one that it takes.
 
-    expression, epilogue: what a Product has of it.
+    hardware: the GPU that is emulated, with SMS of its multiprocessors. expression, epilogue: what a Product has of it.
 
     Raises:
         ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
     """
-    hardware = H200._replace(sm_count=SMS)
+    hardware = hardware._replace(sm_count=SMS)
     checks, refusals = [], []
     for kernel in kernels:
         shapes = [shape] if shape else [*(suited(each, kernel) for each in SHAPES), *whole_tiles(kernel)]
         if shape is None and expression is not None and expression.gate is not None:
             shapes = [(m, n + n % 2, k) for m, n, k in shapes]  # whole pairs
         try:
-            product = first_accepted(kernel, hardware, shapes, dtype, layout, expression=expression, **epilogue)
+            product = first_accepted(kernel, hardware, shapes, elements, layout, expression=expression, **epilogue)
             product.require_memory()
             refuse_long_emulation(kernel, kernel.configs(product.problem, hardware)[0], product.problem, hardware)
             checks.append(KernelCheck(kernel, hardware, product))

@@ -75,6 +75,15 @@ class Product:
                 f"zero_a=True is for int8 beside scales, and a is {self.dtype}, recipe={self.recipe}: {remedy}"
             )
 
+    @classmethod
+    def of(cls, shape: tuple[int, int, int], elements: Elements, layout: str, **epilogue: Any) -> "Product":
+        """The product of these elements, with the other fields by name."""
+        dtype, b_dtype, out_dtype, recipe, fast = elements
+        return cls(
+            *shape, dtype=dtype, b_dtype=b_dtype, out_dtype=out_dtype, layout=layout, recipe=recipe,
+            fast_accumulation=fast, **epilogue,
+        )  # fmt: skip
+
     @property
     def problem(self) -> Problem:
         """The Problem of a call with such operands."""
@@ -306,23 +315,22 @@ def first_accepted(
     kernel: Kernel,
     hardware: Hardware,
     shapes: Iterable[tuple[int, int, int]],
-    dtype: str | None,
-    layout: str | None,
+    elements: Elements | None = None,
+    layout: str | None = None,
     **epilogue: Any,
 ) -> Product:
     """The first product, by shape and then by element type, that the kernel takes; NotTaken if there is none.
 
-    If `dtype` is None, bf16, fp16 and fp32 are tried, those of them that a rung has; `layout` None is the kernel's own
-    or nt. out has the usual type of such products.
+    If `elements` is None, bf16, fp16 and fp32 are tried, those of them that a rung has; `layout` None is the kernel's
+    own or nt. epilogue: further fields of the Product.
     """
     layout = layout or (kernel.layout if isinstance(kernel, LadderKernel) else "nt")
     own = kernel.inputs if isinstance(kernel, LadderKernel) else dtypes.FLOATS
-    kinds = [each for each in dtypes.FLOATS if each in own] if dtype is None else [dtypes.parse(dtype, "--dtype")]
+    tried = [Elements.of(each) for each in dtypes.FLOATS if each in own] if elements is None else [elements]
     refusal = ""
     for shape in shapes:
-        for kind in kinds:
-            out_dtype = next(iter(dtypes.results(kind, kind, scaled=False)), kind)
-            product = Product(*shape, dtype=kind, out_dtype=out_dtype, layout=layout, **epilogue)
+        for each in tried:
+            product = Product.of(shape, each, layout, **epilogue)
             reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product

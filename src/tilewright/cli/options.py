@@ -225,18 +225,18 @@ def expression_of(
     Raises a ValueError for a bad one, and for --bias or --activation beside an expression.
     """
     from tilewright.expression.grammar import parse
+    from tilewright.expression.tree import finished_text
 
     if epilogue is None and gate is None and outputs is None and not operands:
         if not scaled or not (bias or activation):
             return {}
-        epilogue = f"{activation.value if activation else ''}(acc{' + bias' if bias else ''})"
+        epilogue = finished_text(activation and activation.value, bias=bias)
         operands, bias, activation = (["bias=n"] if bias else []), False, None
 
     if epilogue is None and operands:
         raise ArgumentValueError("--operand is read by an expression, and there is none: give --epilogue")
     if epilogue is None:
-        sums = "(acc)" if gate is None else "(x) * y"
-        epilogue, activation = f"{activation.value if activation else ''}{sums}", None
+        epilogue, activation = finished_text(activation and activation.value, gate and gate.value), None
     if bias or activation is not None:
         raise ArgumentValueError(
             "with --epilogue, --gate or --outputs, an expression says what becomes of the sum: write --bias and "

@@ -88,11 +88,14 @@ def report(
 
 def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str | None) -> "Explanation":
     """The product of three numbers, or that of a kernel."""
-    from tilewright.checking.product import NotTaken, first_accepted
+    from tilewright.checking.product import NotTaken, Product, first_accepted
+    from tilewright.dtypes import bf16, parse
     from tilewright.explaining.explained import explained, gpu_of
     from tilewright.kernels.registry import WITHOUT_SUM, kernel_named
+    from tilewright.measure.elements import Elements
 
     hardware, present = gpu_of(gpu)
+    elements = None if dtype is None else Elements.of(parse(dtype, "--dtype"))
     if len(words) == 1:
         kernel = kernel_named(words[0], "KERNEL", without=WITHOUT_SUM)
         if kernel.name == WITHOUT_SUM:
@@ -101,16 +104,12 @@ def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str
                 f"kernel, or give three numbers"
             )
         try:
-            product = first_accepted(kernel, hardware, [OF_KERNEL], dtype, layout)
+            product = first_accepted(kernel, hardware, [OF_KERNEL], elements, layout)
         except NotTaken as error:
             raise ArgumentValueError(f"{error}: use another --gpu, --dtype or --layout") from None
         return explained(product.problem, hardware, present=present, kernel=kernel.name)
-    from tilewright.dtypes import parse
-
     extents = parse_shape(",".join(words), "M N K") if words else USUAL
     if min(extents) < 1:
         raise ArgumentValueError(f"M N K are {extents}, and a report is about a product: give extents of 1 or more")
-    kind = parse(dtype or "bf16", "--dtype")
-    from tilewright.checking.product import Product
-
-    return explained(Product(*extents, kind, kind, layout or "nt").problem, hardware, present=present)
+    product = Product.of(extents, elements or Elements.of(bf16), layout or "nt")
+    return explained(product.problem, hardware, present=present)

@@ -8,8 +8,9 @@ import typer
 
 from tilewright.cli.options import (
     ActivationName,
-    DTypeName,
+    ElementOptions,
     EpilogueOption,
+    FactorName,
     GateOption,
     K,
     M,
@@ -19,40 +20,60 @@ from tilewright.cli.options import (
     OwnLayoutOption,
     expression_of,
 )
+from tilewright.cli.products import require_elements
 
 if TYPE_CHECKING:
     from tilewright.jit.user_source import UserSource
+    from tilewright.measure.elements import Elements
 
 OF_A_FILE = "Kernel of a file"
 """The panel of FileOptions in the help."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProductOptions:
+class ProductOptions(ElementOptions):
     """The product for kernels of tilewright."""
 
+    dtype: Annotated[
+        FactorName | None,
+        typer.Option("--dtype", help="Element type of A and B; by default the first that the kernel takes."),
+    ] = None
     m: M = None
     n: N = None
     k: K = None
-    dtype: Annotated[
-        DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that the kernel takes.")
-    ] = None
     layout: OwnLayoutOption = None
     epilogue: EpilogueOption = None
     operand: OperandOption = None
     gate: GateOption = None
     outputs: OutputsOption = None
 
-    def choices(self, activation: ActivationName | None = None) -> dict[str, Any]:
-        """The element type and the layout by name, None where the kernel decides, and the fields of an expression.
+    def chosen(self) -> "Elements | None":
+        """The elements, or None where nothing is said of them, and the kernel decides."""
+        given = self.dtype, self.b_dtype, self.out_dtype, self.recipe
+        return self.elements() if self.fast_accumulation or any(given) else None
 
-        Raises an ArgumentValueError for an activation beside an expression.
+    @property
+    def has_expression(self) -> bool:
+        """Whether an option says what becomes of the sum, besides a bias and an activation."""
+        return self.gate is not None or any((self.epilogue, self.operand, self.outputs))
+
+    def choices(self, *, bias: bool = False, activation: ActivationName | None = None) -> dict[str, Any]:
+        """The elements and the layout, None where the kernel decides, and what a Product has of the epilogue.
+
+        Raises what a call with such elements raises, and an ArgumentValueError for a bias or an activation beside an
+        expression.
         """
-        return {
-            "dtype": self.dtype and self.dtype.value,
-            "layout": self.layout and self.layout.value,
-            **expression_of(self.epilogue, self.operand, self.gate, self.outputs, activation=activation),
-        }
+        from tilewright.dtypes import FP8
+
+        if (elements := self.chosen()) is not None:
+            require_elements(elements)
+        scaled = elements is not None and (elements.recipe is not None or elements.out in FP8)
+        said = expression_of(
+            self.epilogue, self.operand, self.gate, self.outputs, bias=bias, activation=activation, scaled=scaled
+        )
+        if not said and not scaled:
+            said = {"bias": bias, "activation": activation and activation.value}
+        return {"elements": elements, "layout": self.layout and self.layout.value, **said}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,13 @@ GIVEN = (*SCALES, ZERO, OUT_SCALE)
 """Those of HIDDEN that a call gives."""
 
 
+def finished_text(activation: str | None, gate: str | None = None, *, bias: bool = False) -> str:
+    """The expression of an activation alone: of the sum, maybe with a bias, or of a gate's first value."""
+    first = "x" if gate is not None else "acc + bias" if bias else "acc"
+    finished = f"{activation}({first})" if activation else first
+    return finished if gate is None else f"{finished} * y"
+
+
 def sums_of(gate: str | None) -> tuple[str, ...]:
     """The names of alpha times the sum, or of its pairs."""
     return ("acc",) if gate is None else ("x", "y")

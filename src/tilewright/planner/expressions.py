@@ -7,7 +7,7 @@ import numpy as np
 
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.grammar import parse, place_of
-from tilewright.expression.tree import GATES, OUTPUTS, Expression
+from tilewright.expression.tree import GATES, OUTPUTS, Expression, finished_text
 from tilewright.planner.binding import check_activation
 from tilewright.planner.call_arguments import mapping_of
 from tilewright.planner.scaling import NO_SCALING, Scaling
@@ -50,12 +50,9 @@ def expression_of(
     given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else scales
     if epilogue is None:
         check_activation(activation)
-        sums = "acc"
-        if given == scales and absent["bias"] is not None:
-            sums, operands = "acc + bias", {"bias": absent.pop("bias")}
-        first = sums if gate is None else "x"
-        finished = f"{activation}({first})" if activation else first
-        epilogue = finished if gate is None else f"{finished} * y"
+        if with_bias := given == scales and absent["bias"] is not None:
+            operands = {"bias": absent.pop("bias")}
+        epilogue = finished_text(activation, gate, bias=with_bias)
     else:
         absent["activation"] = activation
     for name, value in absent.items():

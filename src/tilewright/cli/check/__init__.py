@@ -91,6 +91,7 @@ def check(
       tilewright check wgmma_basic 128 128 64
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
       tilewright check wgmma 128 128 4096 --tensor-cores hardware
+      tilewright check mma --dtype int8 --gpu A100
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
       tilewright check wgmma --epilogue "silu(acc) * scale" --operand scale=m,1 --outputs amax,column_sums
       tilewright check scale.ptx --block 256 --arg out=f32[256] --arg 2.5
@@ -202,17 +203,16 @@ def _check_kernels(
     checks = checks_of(chosen, **product.wanted())
     count = len(checks)
     for number, each in enumerate(checks):
-        about = str(each.product or "")
         which = f", {number + 1} of {count}" if count > 1 else ""
         try:
             with progress(f"checking {each.kernel.name}{which}", number / count or None) as bar:
                 result = each.run(orders, seed, partial(_set, bar, number, count), tensor_cores=tensor_cores)
         except KeyboardInterrupt:
-            result = CheckResult(each.kernel.name, about, error="interrupted", interrupted=True)
+            result = CheckResult(each.kernel.name, each.about, error="interrupted", interrupted=True)
         except Exception as error:
             if count == 1 or (said := message_of(error)) is None:
                 raise
-            result = CheckResult(each.kernel.name, about, verified=False, skipped=said)
+            result = CheckResult(each.kernel.name, each.about, verified=False, skipped=said)
         yield result
 
 

@@ -21,16 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckedProduct(ProductOptions):
-    """The product for tilewright's own kernels, with a bias and an activation."""
+    """The product for tilewright's own kernels, with a bias and an activation, and the GPU that is emulated."""
 
-    bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = True
+    bias: Annotated[
+        bool | None,
+        typer.Option("--bias/--no-bias", help="Add a vector along N; by default where nothing else becomes of the sum.",
+                     show_default=False),
+    ] = None  # fmt: skip
     activation: ActivationOption = None
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", help="The GPU that the emulator stands for, such as A100.", show_default="H200"),
+    ] = None
 
     def wanted(self) -> dict[str, Any]:
         """The arguments for `tilewright.checking.kernels.checks_of`."""
-        choices = {"shape": shape_of(self.m, self.n, self.k), **self.choices(self.activation)}
-        if "expression" not in choices:
-            choices |= {"bias": self.bias, "activation": self.activation and self.activation.value}
+        elements, bias = self.chosen(), self.bias
+        if bias is None:
+            bias = not self.has_expression and (elements is None or elements.out.kind == "float")
+        shape = shape_of(self.m, self.n, self.k)
+        choices = {"shape": shape, **self.choices(bias=bias, activation=self.activation)}
+        if self.gpu is not None:
+            from tilewright.hardware import named
+            from tilewright.model.chips import CHIPS
+
+            choices["hardware"] = named(self.gpu, "--gpu", CHIPS).gpu
         return choices
 
 

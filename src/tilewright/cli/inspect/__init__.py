@@ -53,16 +53,14 @@ class InspectedProduct(ProductOptions):
     def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
         """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
         from tilewright.checking.product import NotTaken, Product, first_accepted, suited
-        from tilewright.dtypes import bf16, parse
         from tilewright.hardware import standing_for
         from tilewright.kernels.registry import kernel_named
         from tilewright.planner.choose import choose
 
         shape, choices = self.shape(target), self.choices()
         if target.isdecimal() and shape is not None:
-            kind = parse(self.dtype.value, "--dtype") if self.dtype else bf16
-            choices |= {"dtype": kind, "out_dtype": kind, "layout": choices["layout"] or "nt"}
-            product = Product(*shape, **choices)
+            elements, layout = choices.pop("elements") or self.elements(), choices.pop("layout") or "nt"
+            product = Product.of(shape, elements, layout, **choices)
             chosen = choose(product.problem, hardware)
             return chosen.kernel, chosen.config, product, chosen.copied.problem
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
@@ -159,6 +157,7 @@ def inspect(
       tilewright inspect sum.cu -D TILE=64 --ptx
       tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
       tilewright inspect simt --arch sm_80 --ptx
+      tilewright inspect wgmma --dtype fp8_e4m3 --recipe 1x128_128x128 --lines
       tilewright inspect wgmma --epilogue "gelu(acc + bias)" --operand bias=n --source
       tilewright inspect wgmma_basic --json
     """
@@ -212,6 +211,7 @@ def _of_ours(options: InspectedProduct, target: str, hardware: "Hardware") -> "t
         "n": product.n,
         "k": product.k,
         "dtype": product.dtype.name,
+        "product": str(product),
         "layout": product.layout,
         "grid": launch.grid,
         "cluster": launch.cluster,

@@ -32,8 +32,7 @@ def show(found: "Inspection", about: Mapping[str, Any]) -> None:
 
     if "config" in about:
         config = ", ".join(f"{name}={value}" for name, value in about["config"].items())
-        shape = f"{about['m']}x{about['n']}x{about['k']}"
-        console().print(f"{about['kernel']} for {shape} {about['dtype']} {about['layout']}")
+        console().print(f"{about['kernel']} for {about['product']}", markup=False)
         console().print(f"Config: {config}", markup=False)
     else:
         console().print(f"{about['kernel']} of {about['file']}", markup=False)

@@ -134,15 +134,18 @@ class CutOptions:
     def _taken(self, gpu: "Hardware", shape: tuple[int, int, int]) -> "tuple[Kernel, Problem]":
         """The kernel that is named, or the first of the planner's that takes the product; and the product."""
         from tilewright.checking.product import NotTaken, first_accepted
+        from tilewright.dtypes import parse
         from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
+        from tilewright.measure.elements import Elements
         from tilewright.model.chips import chip_of
 
         dtype, layout = self.dtype.value if self.dtype else None, self.layout.value if self.layout else None
+        elements = None if dtype is None else Elements.of(parse(dtype, "--dtype"))
         refusals: dict[str, str] = {}
 
         def problem_of(kernel: "Kernel") -> "Problem | None":
             try:
-                found = first_accepted(kernel, gpu, [shape], dtype, layout).problem
+                found = first_accepted(kernel, gpu, [shape], elements, layout).problem
             except NotTaken as error:
                 refusals[kernel.name] = error.refusal
                 return None

@@ -107,17 +107,8 @@ def run(
     plain = {"bias": bias, "activation": activation.value if activation else None}
     scaled = elements.recipe is not None or elements.out in FP8
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation, scaled=scaled)
-    product = Product(
-        *(shape or GPU_SHAPE),
-        dtype=elements.a,
-        b_dtype=elements.b,
-        out_dtype=elements.out,
-        recipe=elements.recipe,
-        fast_accumulation=elements.fast_accumulation,
-        zero_a=zero_a,
-        layout=layout.value,
-        **(said or ({} if scaled else plain)),
-    )
+    finished = said or ({} if scaled else plain)
+    product = Product.of(shape or GPU_SHAPE, elements, layout.value, zero_a=zero_a, **finished)
     require_elements(elements)
     if on_gpu and tensor_cores is TensorCores.hardware:
         raise ArgumentValueError("--tensor-cores hardware is for the emulator, and this runs on a GPU: leave it out")

@@ -15,6 +15,7 @@ from tilewright.errors import ArgumentValueError, TilewrightError
 from tilewright.explaining.report.pictures import Shown
 from tilewright.explaining.screen import us
 from tilewright.kernels.kernel import ConfigError
+from tilewright.measure.elements import Elements
 from tilewright.model.fragments.fragment import Fragment
 from tilewright.model.fragments.instructions import fragments_of
 from tilewright.model.timeline import Span, Timeline, latencies_of, play
@@ -115,7 +116,7 @@ def counters(shown: Shown) -> dict[str, Any]:
     """What the emulator counts by source line, on a small product; if the Config does not fit it, with another."""
     orders, which = [Asynchrony("eager")], "the Config above"
     try:
-        (check,) = checks_of([shown.kernel], dtype=shown.solved.a.dtype.name, layout=_layout(shown))
+        (check,) = checks_of([shown.kernel], elements=Elements.of(shown.solved.a.dtype), layout=_layout(shown))
         try:
             result = replace(check, config=shown.config).run(orders)
         except ConfigError:
