@@ -234,3 +234,18 @@ def test_reductions_into_shared_memory_need_a_cluster(cluster):
         return
     with pytest.raises(EmulatorError, match="in a launch without clusters: an H200 stops with an illegal instruction"):
         device.launch(kernel, (1,), (1,), [])
+
+
+@pytest.mark.parametrize(("offset", "nbytes", "fails"), [(0, 32, False), (4, 32, True), (16, 24, True)])
+def test_a_prefetch_is_of_whole_16_bytes_too(offset, nbytes, fails):
+    ptx = compile_ptx(
+        'extern "C" __global__ void fetch(const char* in, int bytes) {'
+        ' asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" :: "l"(in), "r"(bytes)); }'
+    )
+    device = Device(memory_bytes=1 << 16)
+    arguments = [device.allocate(64) + offset, np.int32(nbytes)]
+    if not fails:
+        device.launch(device.load(ptx), 1, 32, arguments)
+        return
+    with pytest.raises(Misaligned, match=f"moves {nbytes} bytes at 0x[0-9a-f]+: both must be multiples of 16"):
+        device.launch(device.load(ptx), 1, 32, arguments)

@@ -56,7 +56,7 @@ class AccessChecks:
         if not reads:
             latest = shadow.latest[cells]
             if (latest > floor).any():
-                for slot in shadow.reads:
+                for slot in (*shadow.reads, shadow.replaced):
                     self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > floor, reads=True)
             for slot in shadow.agent_reads.values():
                 self._require_order(kind, site, lanes, cells, slot[cells], slot[cells] > 0, reads=True)
@@ -69,7 +69,7 @@ class AccessChecks:
             self._lifetimes.touch(site, target[foreign], columns[foreign], offsets, now)
         if reads:
             slots = np.where(remote, shadow.slots - 1, self._ground.topology.thread[lanes] // WARP)
-            shadow.mark_read(slots, cells, access[:, None])
+            shadow.mark_read(slots, cells, access[:, None], floor)
         else:
             shadow.writes[cells] = access[:, None]
 

@@ -63,6 +63,7 @@ class SharedShadow:
     writes: (cells,), the last write.
     latest: (cells,), the latest read of a thread.
     reads: (slots, cells), the latest read of each warp, then, in clusters, of threads of other CTAs.
+    replaced: (cells,), the latest read that another thread's has replaced there, so that its own hides none.
     agent_reads: (cells,) for each agent, its latest read.
     """
 
@@ -73,6 +74,7 @@ class SharedShadow:
         self.writes = np.zeros(cells, np.int64)
         self.latest = np.zeros(cells, np.int64)
         self.reads = np.zeros((self.slots, cells), np.int64)
+        self.replaced = np.zeros(cells, np.int64)
         self.agent_reads: dict[Hashable, Array] = {}
         self._used = np.zeros(self.slots, np.bool_)
 
@@ -81,11 +83,19 @@ class SharedShadow:
         view: Array = cells.reshape(self._ctas, -1)
         return view
 
-    def mark_read(self, slots: Indices, cells: Indices, access: Array) -> None:
-        """Record reads of threads, given the slots of the threads."""
+    def mark_read(self, slots: Indices, cells: Indices, access: Array, floor: Array) -> None:
+        """Record reads of threads, given the slots of the threads; all know of accesses up to the floor."""
         self._used[slots] = True
+        last = self.reads[slots[:, None], cells]
         self.latest[cells] = np.maximum(self.latest[cells], access)
         self.reads[slots[:, None], cells] = access
+        recent = last > floor
+        if recent.any():
+            moved = recent & ~same_column(last, access)
+            self.replaced[cells[moved]] = last[moved]
+        lost = self.reads[slots[:, None], cells] != access  # to a lane that comes later in this instruction
+        if lost.any():
+            self.replaced[cells[lost]] = np.broadcast_to(access, cells.shape)[lost]
 
     def reads_of(self, agent: Hashable) -> Array:
         """The reads of an agent, as a writable array."""
@@ -94,9 +104,9 @@ class SharedShadow:
         return self.agent_reads[agent]
 
     def used_reads(self) -> list[Array]:
-        """The latest reads of threads, the reads of each slot, and those of agents, where any exist."""
+        """The latest reads of threads, those that were replaced, those of each slot and of agents, where any exist."""
         threads = [self.reads[slot] for slot in np.flatnonzero(self._used).tolist()]
-        return [*([self.latest] if threads else []), *threads, *self.agent_reads.values()]
+        return [*([self.latest, self.replaced] if threads else []), *threads, *self.agent_reads.values()]
 
     def cells(self, where: Indices, width: int) -> Indices:
         """The cells of accesses at byte offsets: (lanes, cells of one)."""
@@ -107,7 +117,7 @@ class SharedShadow:
 
 def nbytes_of_shared(nbytes: int, cell: int, threads: int, cluster: bool) -> int:
     """The bytes of the shadow of a CTA's shared memory, for `threads` threads and no reads by agents."""
-    return ceil_div(nbytes, cell) * (2 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
+    return ceil_div(nbytes, cell) * (3 + _slots(threads, cluster)) * np.dtype(np.int64).itemsize
 
 
 def _slots(threads: int, cluster: bool) -> int:

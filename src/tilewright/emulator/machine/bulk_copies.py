@@ -172,6 +172,11 @@ class BulkCopies:
             operations += loads
         self._wave.asynchrony.defer(operations)
 
+    def prefetch(self, site: int, group: Group, source: Array, size: Array, active: Active) -> None:
+        """Bring a plain range of global memory to L2, which no kernel can tell: it must be aligned all the same."""
+        for issue in self._operands.issues(site, group, [], [source, size], None, active):
+            self._operands.check_alignment(site, *issue.values)
+
     def send(
         self,
         site: int,

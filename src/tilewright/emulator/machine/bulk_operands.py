@@ -145,20 +145,21 @@ class BulkOperands:
 
     def shared_range(self, site: int, cta: int, offset: int, size: int) -> Bytes:
         """A view of a CTA's shared memory."""
-        self._check_alignment(site, offset, size)
+        self.check_alignment(site, offset, size)
         self.check_range(site, offset, size)
         start = cta * self._wave.topology.shared_stride + offset
         return self._wave.access.shared.bytes[start : start + size]
 
     def global_range(self, site: int, address: int, size: int) -> Bytes:
         """A view of global memory."""
-        self._check_alignment(site, address, size)
+        self.check_alignment(site, address, size)
         try:
             return self._wave.access.memory.slice(address, size)
         except ValueError as error:
             raise OutOfBounds(f"{self._words.describe(site)}: {error}") from error
 
-    def _check_alignment(self, site: int, address: int, size: int) -> None:
+    def check_alignment(self, site: int, address: int, size: int) -> None:
+        """Raise unless a range begins and ends on a multiple of 16 bytes."""
         if address % _ALIGNMENT or size % _ALIGNMENT:
             raise Misaligned(
                 f"{self._words.describe(site)} moves {size} bytes at {address:#x}: both must be multiples of "

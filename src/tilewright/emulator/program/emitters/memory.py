@@ -316,6 +316,9 @@ def _bulk(w: BlockWriter, i: Instruction) -> None:
         w.emit(f"m.bulk.groups.wait(g, {count_of(operands[0])}, {w.active}, {'read' in modifiers})")
         return
     if "prefetch" in modifiers:
+        if "tensor" not in modifiers:
+            of, size = address_of(w, operands[0], "global"), w.read(operands[1], "u4")
+            w.emit(f"m.bulk.prefetch({w.site}, g, {of}, {size}, {w.active})")
         return
     reduction = _bulk_reduction(i)
     if "L2::cache_hint" in modifiers:
