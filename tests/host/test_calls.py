@@ -65,6 +65,8 @@ def test_a_plan_is_its_own_copy_and_says_why_it_cannot_be_pickled(backend):
     with pytest.raises(TypeError, match=r"a Plan cannot be pickled.*call tilewright\.plan in the other one") as raised:
         pickle.dumps(plan)
     assert isinstance(raised.value, TilewrightError)
+    with pytest.raises(TilewrightError, match="a RangePlan cannot be pickled, since it holds kernels"):
+        pickle.dumps(tw.plan(f16(8, 8), f16(8, 8), m=range(1, 3), backend=backend))
 
 
 def test_numpy_and_integer_scalars_are_numbers(backend):

@@ -81,6 +81,16 @@ def test_compile_makes_each_kernel_once_and_finds_it_again(folder):
     assert "1 product on an H200 takes 1 kernel:" in invoke(*one).stdout
 
 
+@pytest.mark.parametrize("rows", [("--rows", "1,64"), ()])
+def test_compile_fails_where_no_kernel_is_kept(tmp_path, monkeypatch, rows):
+    file = tmp_path / "file"
+    file.write_text("no directory")
+    monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(file))
+    default_cache.cache_clear()
+    said = error("compile", "--shape", "1,512,256", *rows, "--gpu", "h200")
+    assert re.search(rf"(\d) of \1 compiled kernels are not in the cache {file}, .*: set TILEWRIGHT_CACHE_DIR to", said)
+
+
 def test_compile_takes_suites_and_epilogues():
     plain, biased = (
         in_json("compile", "--shape", "256", "--gpu", "A100", *options)
@@ -178,6 +188,17 @@ def test_a_product_gets_the_seconds_that_are_asked_for(pretended_gpu, monkeypatc
     assert "--seconds': Input should be greater than or equal to 1" in error(
         "tune", "--shape", "512", "--seconds", "0.5"
     )
+
+
+@pytest.mark.parametrize(
+    ("epilogue", "shown"), [("[bold red]x[/] [/nope]", "[/nope]"), ("\ud800", r"\ud800"), ("\x1b[2J", r"\x1b[2J")]
+)
+def test_what_others_wrote_into_a_table_is_shown_as_it_is(folder, epilogue, shown):
+    strange = entry()
+    Store("H200-132").add([strange._replace(key=strange.key._replace(epilogue=epilogue))])
+    text = invoke("tune", "--list", "--gpu", "H200").stdout
+    assert shown in text
+    assert "\x1b" not in text
 
 
 def test_tables_are_listed_exported_and_imported(folder, tmp_path):

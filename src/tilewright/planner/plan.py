@@ -328,11 +328,16 @@ class Plan:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise ArgumentTypeError(
-            "a Plan cannot be pickled, since it holds a kernel that is loaded in this process: call tilewright.plan in "
-            "the other one, which finds the compiled kernel in the cache"
-        )
+        raise not_pickled("a Plan")
 
     def __repr__(self) -> str:
         where = f"{self.backend.name} ({self.backend.hardware.name})"
         return f"<Plan: {self.problem} on {where}: {self.config}; {self.reason}>"
+
+
+def not_pickled(kind: str) -> ArgumentTypeError:
+    """The error about pickling what holds kernels."""
+    return ArgumentTypeError(
+        f"{kind} cannot be pickled, since it holds kernels that are loaded in this process: call tilewright.plan in "
+        f"the other one, which finds the compiled kernels in the cache"
+    )

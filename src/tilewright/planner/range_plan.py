@@ -9,7 +9,7 @@ from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.expression.tree import OUT_SCALE, SCALES
 from tilewright.operand import APART, Operand, contiguous_strides
 from tilewright.planner.binding import bind
-from tilewright.planner.plan import Plan
+from tilewright.planner.plan import Plan, not_pickled
 from tilewright.problem import Matrix, Problem, cuts_k, output_key
 
 MOST_ROWS = 1 << 20
@@ -100,6 +100,9 @@ class RangePlan:
         shape = adopt(a, "a").shape
         remedy = "make a plan with a range that has this number" if len(shape) == 2 else f"pass {_AS_MATRIX}"
         raise ArgumentValueError(f"a has shape {shape}, and the plan is for 2-D arrays of m={self.rows} rows: {remedy}")
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled("a RangePlan")
 
     def __repr__(self) -> str:
         return f"<RangePlan: m={self.rows}, {self.kernels} kernel{'s' * (self.kernels != 1)}; {self.reason}>"

@@ -74,6 +74,12 @@ def compile(
         units = units_of(problems, hardware)
     with progress("compiling") as bar:
         ahead = prepare(units, hardware.arch, jobs=jobs, report=lambda done, total: bar(done / max(total, 1)))
+    cache = default_cache()
+    if lost := sum(cache.find(unit, hardware.arch) is None for unit in ahead.kernels):
+        raise UnavailableError(
+            f"{lost} of {len(ahead.kernels)} compiled kernels are not in the cache {cache.directory}, which does not "
+            f"take them: set TILEWRIGHT_CACHE_DIR to a directory of yours that can be written"
+        )
     record: dict[str, Any] = {
         "gpu": hardware.name,
         "arch": hardware.arch,
@@ -81,7 +87,7 @@ def compile(
         "kernels": sorted(unit.name for unit in units),
         "compiled": ahead.compiled,
         "failures": {unit.name: str(error) for unit, error in ahead.failures.items()},
-        "cache": str(default_cache().directory),
+        "cache": str(cache.directory),
         "seconds": time.monotonic() - begun,
     }
     if as_json:

@@ -235,7 +235,14 @@ def _list(entries: "list[Entry]", gpu: str) -> None:
     for entry in entries:
         key = entry.key
         table.add_row(
-            *map(str, (entry.m, key.n, key.k)), key.layout, key.dtype, key.epilogue, f"{entry.us:.2f}",
-            repr(entry.made_config()), entry.date[:10],
+            *map(str, (entry.m, key.n, key.k)), *map(_shown, (key.layout, key.dtype, key.epilogue)), f"{entry.us:.2f}",
+            *map(_shown, (repr(entry.made_config()), entry.date[:10])),
         )  # fmt: skip
     print_table(table)
+
+
+def _shown(text: str) -> str:
+    """The text of a table that others may have written: no markup of rich's, and no control characters."""
+    from rich.markup import escape
+
+    return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
