@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from tilewright.dtypes import FP8, DType
-from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression, instructions_of
+from tilewright.expression.tree import HIDDEN, OUTPUTS, SCALES, Expression, finished_text, instructions_of
 from tilewright.hardware import sector_bytes
 from tilewright.rounding import ceil_div
 
@@ -198,8 +198,8 @@ class Epilogue(NamedTuple):
         """What becomes of the sum, as an expression; `acc` if nothing does."""
         if self.expression is not None:
             return self.expression.text
-        said = "acc" + " + beta * c" * (self.c is not None) + " + bias" * (self.bias is not None)
-        return f"{self.activation}({said})" if self.activation else said
+        sums = "acc" + " + beta * c" * (self.c is not None) + " + bias" * (self.bias is not None)
+        return finished_text(self.activation, sums=sums)
 
     @property
     def is_linear(self) -> bool:

@@ -230,7 +230,7 @@ def expression_of(
     if epilogue is None and gate is None and outputs is None and not operands:
         if not scaled or not (bias or activation):
             return {}
-        epilogue = finished_text(activation and activation.value, bias=bias)
+        epilogue = finished_text(activation and activation.value, sums="acc + bias" if bias else "acc")
         operands, bias, activation = (["bias=n"] if bias else []), False, None
 
     if epilogue is None and operands:

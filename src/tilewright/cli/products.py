@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.options import ActivationName
+from tilewright.cli.options import ActivationName, expression_of
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
     """The Problem that a call with aligned operands of this shape and layout poses; raises what such a call raises."""
     from tilewright.operand import spec
-    from tilewright.planner.expressions import expression_of
+    from tilewright.planner import expressions
     from tilewright.planner.request import bound, with_result
     from tilewright.planner.scaling import Scaling
     from tilewright.problem import operand_names
@@ -26,7 +26,7 @@ def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) ->
     added = spec((n,), of_sums) if bias else None
     said = None if activation is None else activation.value
     scaling = Scaling(elements.recipe, *scales(elements, m, n, k).values())
-    expression, arrays = expression_of(None, None, None, None, said, scaling, c=None, beta=None, bias=added)
+    expression, arrays = expressions.expression_of(None, None, None, None, said, scaling, c=None, beta=None, bias=added)
     if expression is not None:
         added = said = None  # they are in it
     given = zip(operand_names(expression), (a, b, None, added, spec((m, n), elements.out.name), *arrays), strict=True)
@@ -42,6 +42,20 @@ def require_elements(elements: "Elements") -> None:
     from tilewright.bench.inputs import Shape
 
     problem_of(Shape(2, 2, 2, str(elements)), bias=False, activation=None)
+
+
+def epilogue_of(
+    elements: "Elements | None", *said: Any, bias: bool, activation: ActivationName | None
+) -> dict[str, Any]:
+    """What a Product of these elements has of the epilogue: an expression, else a bias and an activation.
+
+    said: --epilogue, --operand, --gate and --outputs. Raises what `expression_of` raises.
+    """
+    from tilewright.dtypes import FP8
+
+    scaled = elements is not None and (elements.recipe is not None or elements.out in FP8)
+    found = expression_of(*said, bias=bias, activation=activation, scaled=scaled)
+    return found or ({} if scaled else {"bias": bias, "activation": activation and activation.value})
 
 
 def scales(elements: "Elements", m: int, n: int, k: int) -> dict[str, Any]:

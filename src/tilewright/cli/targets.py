@@ -18,9 +18,8 @@ from tilewright.cli.options import (
     OperandOption,
     OutputsOption,
     OwnLayoutOption,
-    expression_of,
 )
-from tilewright.cli.products import require_elements
+from tilewright.cli.products import epilogue_of, require_elements
 
 if TYPE_CHECKING:
     from tilewright.jit.user_source import UserSource
@@ -63,16 +62,10 @@ class ProductOptions(ElementOptions):
         Raises what a call with such elements raises, and an ArgumentValueError for a bias or an activation beside an
         expression.
         """
-        from tilewright.dtypes import FP8
-
         if (elements := self.chosen()) is not None:
             require_elements(elements)
-        scaled = elements is not None and (elements.recipe is not None or elements.out in FP8)
-        said = expression_of(
-            self.epilogue, self.operand, self.gate, self.outputs, bias=bias, activation=activation, scaled=scaled
-        )
-        if not said and not scaled:
-            said = {"bias": bias, "activation": activation and activation.value}
+        options = self.epilogue, self.operand, self.gate, self.outputs
+        said = epilogue_of(elements, *options, bias=bias, activation=activation)
         return {"elements": elements, "layout": self.layout and self.layout.value, **said}
 
 

@@ -19,10 +19,10 @@ LEAST_GAIN = 0.02
 LINE_BYTES = 128
 """Rows that begin on lines of L2 suit every kernel."""
 
-_time = attrgetter("seconds")
-
 FREE = 1.02
 """Times as long: rows up to there cost nothing."""
+
+_time = attrgetter("seconds")
 
 
 class _Change(NamedTuple):

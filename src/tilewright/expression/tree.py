@@ -29,9 +29,9 @@ GIVEN = (*SCALES, ZERO, OUT_SCALE)
 """Those of HIDDEN that a call gives."""
 
 
-def finished_text(activation: str | None, gate: str | None = None, *, bias: bool = False) -> str:
-    """The expression of an activation alone: of the sum, maybe with a bias, or of a gate's first value."""
-    first = "x" if gate is not None else "acc + bias" if bias else "acc"
+def finished_text(activation: str | None, gate: str | None = None, sums: str = "acc") -> str:
+    """The expression of an activation alone: of the sums, maybe with more in them, or of a gate's first value."""
+    first = sums if gate is None else "x"
     finished = f"{activation}({first})" if activation else first
     return finished if gate is None else f"{finished} * y"
 

@@ -50,9 +50,10 @@ def expression_of(
     given = "epilogue" if epilogue is not None else "gate" if gate is not None else "outputs" if outputs else scales
     if epilogue is None:
         check_activation(activation)
-        if with_bias := given == scales and absent["bias"] is not None:
-            operands = {"bias": absent.pop("bias")}
-        epilogue = finished_text(activation, gate, bias=with_bias)
+        sums = "acc"
+        if given == scales and absent["bias"] is not None:
+            sums, operands = "acc + bias", {"bias": absent.pop("bias")}
+        epilogue = finished_text(activation, gate, sums)
     else:
         absent["activation"] = activation
     for name, value in absent.items():

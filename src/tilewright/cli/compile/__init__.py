@@ -75,7 +75,8 @@ def compile(
     with progress("compiling") as bar:
         ahead = prepare(units, hardware.arch, jobs=jobs, report=lambda done, total: bar(done / max(total, 1)))
     cache = default_cache()
-    if lost := sum(cache.find(unit, hardware.arch) is None for unit in ahead.kernels):
+    lost = sum(cache.find(unit, hardware.arch) is None for unit in ahead.kernels) if ahead.compiled else 0
+    if lost:
         raise UnavailableError(
             f"{lost} of {len(ahead.kernels)} compiled kernels are not in the cache {cache.directory}, which does not "
             f"take them: set TILEWRIGHT_CACHE_DIR to a directory of yours that can be written"

@@ -29,12 +29,11 @@ from tilewright.cli.options import (
     TensorCoresOption,
     ZeroOption,
     emulated_gpu,
-    expression_of,
     shape_of,
     wants_gpu,
 )
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
-from tilewright.cli.products import require_elements
+from tilewright.cli.products import epilogue_of, require_elements
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import with_article
 from tilewright.rounding import three_digits
@@ -98,16 +97,12 @@ def run(
     """
     shape = shape_of(m, n, k)
     from tilewright.checking.product import Product
-    from tilewright.dtypes import FP8
     from tilewright.errors import silence
 
     silence("tilewright.planner.choose")  # the outcome says why
     on_gpu, elements = gpu is None and wants_gpu(backend), types.elements()
     emulated = emulated_gpu(gpu, backend, elements)
-    plain = {"bias": bias, "activation": activation.value if activation else None}
-    scaled = elements.recipe is not None or elements.out in FP8
-    said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation, scaled=scaled)
-    finished = said or ({} if scaled else plain)
+    finished = epilogue_of(elements, epilogue, operand, gate, outputs, bias=bias, activation=activation)
     product = Product.of(shape or GPU_SHAPE, elements, layout.value, zero_a=zero_a, **finished)
     require_elements(elements)
     if on_gpu and tensor_cores is TensorCores.hardware:
