@@ -48,7 +48,7 @@ class CopyKernel(Kernel):
 
     name = "copy"
     unit = "cuda_cores"
-    summary = "out = activation(beta * c + bias), where k or alpha is 0; every dtype, shape and stride"
+    summary = "out = activation(beta * c + bias), where k or alpha is 0; results of floats, every shape and stride"
     config_type = CopyConfig
     header = "kernels/copy.cuh"
     rules = (

@@ -5,7 +5,8 @@
 namespace tilewright {
 
 // 16 bytes from an aligned address, which nothing writes while the kernel runs; L1 keeps none of
-// them. PTX ISA: "ld.global.nc".
+// them. volatile keeps the load behind the wait for the launch before, which may have written them:
+// the compiler reorders volatile assembly with none other. PTX ISA: "ld.global.nc".
 __device__ __forceinline__ void load_once(uint32_t (&words)[4], const void* address) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
