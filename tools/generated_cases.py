@@ -37,10 +37,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
 from support.cases import unit_of  # noqa: E402
-from support.further_cases import FURTHER, drawn_cases  # noqa: E402
-from support.rungs import LADDER_VARIANTS  # noqa: E402
+from support.further_cases import FURTHER, drawn_cases, variants_behind  # noqa: E402
 from support.runs import Contents, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
-from support.variants import VARIANTS  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
 from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
@@ -71,7 +69,7 @@ def main() -> None:
         for first in range(0, count, CHUNK)
     ]
     digest = kernel_digest()
-    name = _run(options.on, jobs, options.processes)
+    name = _run(options.on, jobs, options.processes, [variant for name in counts for variant in variants_behind(name)])
     if kernel_digest() != digest:
         sys.exit("The kernels changed meanwhile; the record is as it was.")
     run = {
@@ -111,14 +109,14 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(place: str, jobs: list[Job], processes: int) -> str:
+def _run(place: str, jobs: list[Job], processes: int, variants: Sequence[Any]) -> str:
     """Run all jobs, or end with the first case that is wrong; the name of what they ran on."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("cases", total=sum(count for _, count, *_ in jobs))
         launch = None
         if place == "gpu":
-            _compile(progress)
+            _compile(progress, variants)
             place, launch = gpu()
         try:
             if processes:
@@ -132,9 +130,9 @@ def _run(place: str, jobs: list[Job], processes: int) -> str:
     return place
 
 
-def _compile(progress: Progress) -> None:
-    """Compile the units of all variants, several at once, before processes look for them in the cache."""
-    units = {unit_of(variant, H200): None for variant in (*VARIANTS, *LADDER_VARIANTS)}
+def _compile(progress: Progress, variants: Sequence[Any]) -> None:
+    """Compile the units of variants, several at once, before processes look for them in the cache."""
+    units = {unit_of(variant, H200): None for variant in variants}
     task = progress.add_task("kernels", total=len(units))
     with CompilerPool(compilations()) as pool:
         for _, compiled in pool.build_all(units, H200.arch):

@@ -36,6 +36,10 @@ def copied_cases(count: int, seed: int | str):
     raise AssertionError(f"only {found} cases need a copy")
 
 
+SUMS = ("code_sums", "column_sums")
+"""The launches that sum columns beside products."""
+
+
 def variants_with(launch: str):
     """The variants of production kernels whose products launch `code_sums` first, or `column_sums` in the end."""
     if launch == "code_sums":
@@ -64,11 +68,15 @@ def _copied(count: int, seed: int | str, first: int) -> Drawn:
 
 FURTHER: dict[str, Callable[[int, int | str, int], Drawn]] = {
     COPIED: _copied,
-    "code_sums": partial(_as_they_are, partial(summed_cases, "code_sums")),
-    "column_sums": partial(_as_they_are, partial(summed_cases, "column_sums")),
+    **{launch: partial(_as_they_are, partial(summed_cases, launch)) for launch in SUMS},
     "quantize": partial(_as_they_are, quantization_cases),
 }
 """What draws so many cases of each, from a seed and the number of the first one."""
+
+
+def variants_behind(name: str):
+    """The variants of a kernel, or of the products that launch this one of FURTHER, as far as they are listed."""
+    return variants_with(name) if name in SUMS else variants_of(name)
 
 
 def drawn_cases(name: str, count: int, seed: int | str, first: int = 0) -> Drawn:
