@@ -30,6 +30,12 @@ def f16(*shape):
     return np.zeros(shape, np.float16)
 
 
+def read_only(array):
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def test_a_plan_runs_on_arrays_like_its_own(backend):
     plan = tw.plan(f16(8, 8), f16(8, 8), backend=backend)
     assert not backend.launched
@@ -117,7 +123,7 @@ def test_matmul_takes_no_alpha_from_the_call_that_planned(backend, first):
     [
         (lambda plan: plan(f16(8, 9), f16(9, 8)), "^a is not as .*make another"),
         (lambda plan: plan(f16(8, 8), f16(8, 8).T), "^b is not as .*make another"),
-        (lambda plan: plan(f16(8, 8).astype(np.float32), f16(8, 8)), "^a is not as .*float32.*make another"),
+        (lambda plan: plan(f16(8, 8).astype(np.float32), f16(8, 8)), "^a is not as .*fp32.*make another"),
         (lambda plan: plan(f16(72)[4:68].reshape(8, 8)[:, :], f16(8, 8), alpha=0), "alpha=0.*make another"),
         (lambda plan: plan(f16(8, 8), f16(8, 8), f16(8, 8)), "operands a, b and called with a, b, c "),
         (lambda plan: plan(f16(8, 8), f16(8, 8), bias=f16(8)), "called with a, b, bias .*make another"),
@@ -145,6 +151,28 @@ def test_a_plan_refuses_worse_alignment(backend):
     plan = tw.plan(memory[:64].reshape(8, 8), f16(8, 8), backend=backend)
     with pytest.raises(ValueError, match=r"^a is not as .*aligned to 16 bytes; make another"):
         plan(memory[1:65].reshape(8, 8), f16(8, 8))
+    assert not backend.launched
+
+
+@pytest.mark.parametrize("alike", [read_only, lambda array: array.view(np.memmap), Shared])
+def test_a_plan_takes_every_input_on_the_host_of_its_form(backend, alike):
+    a, b, out = f16(8, 8), f16(8, 8), f16(8, 8)
+    plan = tw.plan(a, b, out=out, backend=backend)
+    array = alike(a)
+    assert plan(array, b, out=out) is out
+    assert plan(a, array) is not None
+    with pytest.raises(ValueError, match=r"^a is not as the plan wants it: shape \(4, 8\) instead of \(8, 8\)"):
+        plan(alike(a[:4]), b, out=out)
+    assert len(backend.launched) == 2
+
+
+def test_a_plan_refuses_outs_that_are_read_only_and_arrays_elsewhere(backend):
+    a, b, out = f16(8, 8), f16(8, 8), f16(8, 8)
+    plan = tw.plan(a, b, out=out, backend=backend)
+    with pytest.raises(ValueError, match="out is not as the plan wants it: it is read-only"):
+        plan(a, b, out=read_only(out))
+    with pytest.raises(ValueError, match="a is not as the plan wants it: device GPU 0 instead of the CPU"):
+        plan(GpuArray(a), b, out=out)
     assert not backend.launched
 
 

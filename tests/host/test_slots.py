@@ -41,10 +41,10 @@ def slot_of(array):
 def verdicts(expected, given):
     """Whether `given` fits a slot made of `expected`: to the reader, in words without and with the alignment."""
     slot = slot_of(expected)
-    signature, pointer = describe(given, "a")
+    operand = adopt(given, "a")
     read = reader([slot], is_torch(expected))([given, None, None, None, None])
-    aligned = pointer - pointer % 16  # as well as can be
-    return read is not None, not slot.differences(signature, aligned), not slot.differences(signature, pointer), slot
+    aligned = operand._replace(pointer=operand.pointer - operand.pointer % 16)  # as well as can be
+    return read is not None, not slot.differences(aligned), not slot.differences(operand), slot
 
 
 @pytest.mark.parametrize("name", [None, "torch"])
@@ -65,7 +65,7 @@ def test_any_stride_of_a_single_row_or_column_is_as_expected(name, strides):
     library = pytest.importorskip(name) if name else None
     slot = slot_of(memory_of(library, (1, 8), "float16", (8, 1), 0))
     given = memory_of(library, (1, 8), "float16", tuple(stride // 2 for stride in strides), 0)
-    assert bool(slot.differences(*describe(given, "a"))) == (strides[1] != 2)
+    assert bool(slot.differences(adopt(given, "a"))) == (strides[1] != 2)
 
 
 @pytest.mark.parametrize(("expected", "given"), list(product(ARRAYS, ARRAYS)))

@@ -46,7 +46,7 @@ class Form:
         self.roles = (*EXCHANGED, *range(len(OPERANDS), len(self.names)))
         self.device, self.in_place = out.device, backend.reads_in_place(out.device)
         self.tensors = all(is_torch(array) for array in arrays if array is not None)
-        library = library_of(arrays[OUT], "out")
+        self._library = library = library_of(arrays[OUT], "out")
         self.stream = library.stream_reader(out.device)
         self.written = library.written()
         self.address = library.address
@@ -95,10 +95,23 @@ class Form:
             if array is None and slot.position == OUT:
                 continue
             signature, pointer = describe(array, name)
-            if differences := slot.differences(signature, pointer):
-                raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
+            if signature != slot.signature or pointer % slot.alignment:
+                self._check_form(array, slot)
             pointers[slot.position] = pointer
         return pointers
+
+    def _check_form(self, array: Any, slot: Slot) -> None:
+        """Raise a ValueError unless an array has the slot's form, if maybe not in the words of the plan's library."""
+        name = self.names[slot.position]
+        operand, library = adopt(array, name), library_of(array, name)
+        differences = slot.differences(operand)
+        alike = library is self._library or (slot.device == HOST and self.written is None and library.written() is None)
+        if not alike:  # streams differ, or who is told of changes
+            differences = f"it is a {type(array).__name__}, and the plan's arrays are of another library"
+        elif not differences and not operand.writable and (slot.position == OUT or slot.position in self.outputs):
+            differences = "it is read-only"
+        if differences:
+            raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
 
     def check_present(self, arrays: Sequence[Any]) -> None:
         """Raise a ValueError if a call has other operands between b and out than the plan was made for."""

@@ -46,20 +46,27 @@ class Slot(NamedTuple):
         """The half-open range of bytes that the elements span, by default relative to the address."""
         return byte_range(pointer, self.shape, self.strides, self.dtype.nbytes)
 
-    def differences(self, signature: Signature, pointer: int) -> str:
+    def differences(self, operand: Operand) -> str:
         """The differences of an array from the expected form, in words; empty if none.
 
         Better alignment is allowed, and any stride of a dimension of extent 1, where nothing is walked.
         """
-        names = ("dtype", "shape", "strides", "device", "writable")
-        dtype, shape, strides, *others = signature
-        if shape == self.signature[1]:
-            wanted = zip(shape, strides, self.signature[2], strict=True)
+        strides: tuple[int, ...] = operand.strides
+        if operand.shape == self.shape:
+            wanted = zip(self.shape, strides, self.strides, strict=True)
             strides = tuple([there if extent == 1 else here for extent, here, there in wanted])
-        pairs = zip(names, (dtype, shape, strides, *others), self.signature, strict=True)
-        found = [f"{name} {_said(name, x)} instead of {_said(name, y)}" for name, x, y in pairs if x != y]
-        if pointer % self.alignment:
-            found.append(f"address {pointer:#x} not aligned to {self.alignment} bytes")
+        found = [
+            f"{name} {_said(name, here)} instead of {_said(name, there)}"
+            for name, here, there in (
+                ("dtype", operand.dtype, self.dtype),
+                ("shape", operand.shape, self.shape),
+                ("strides", strides, self.strides),
+                ("device", operand.device, self.device),
+            )
+            if here != there
+        ]
+        if operand.pointer % self.alignment:
+            found.append(f"address {operand.pointer:#x} not aligned to {self.alignment} bytes")
         return ", ".join(found)
 
     @property
