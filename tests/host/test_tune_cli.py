@@ -7,12 +7,15 @@ from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from support.commands import error, in_json, invoke
 from support.tuning import InstantPool, PretendedStand, Turns
 from tilewright import api
 from tilewright.backends import gpu as gpu_backend
+from tilewright.backends.absent import AbsentGpu
 from tilewright.cli.compile import parse_rows
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
@@ -100,6 +103,34 @@ def test_compile_takes_suites_and_epilogues():
     assert plain["compiled"] == biased["compiled"] == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "epilogue"),
+    [
+        (
+            ("--epilogue", "gelu(acc + bias)", "--operand", "bias=n", "--outputs", "acc,amax"),
+            {
+                "epilogue": "gelu(acc + bias)",
+                "operands": {"bias": np.zeros(96, np.float16)},
+                "outputs": {"acc": np.zeros((64, 96), np.float16), "amax": np.zeros(1, np.float32)},
+            },
+        ),
+        (("--gate", "stacked", "--activation", "silu"), {"activation": "silu", "gate": "stacked"}),
+        (
+            ("--epilogue", "x * y * r", "--gate", "interleaved", "--operand", "r=m,1"),
+            {"epilogue": "x * y * r", "gate": "interleaved", "operands": {"r": np.zeros((64, 1), np.float16)}},
+        ),
+    ],
+)
+def test_calls_with_an_epilogue_find_what_was_compiled_for_it(folder, options, epilogue):
+    found = in_json("compile", "--shape", "64,96,256", "--dtype", "fp16", *options, "--gpu", "H200")
+    assert found["compiled"] == len(found["kernels"])
+    plan = tw.plan(
+        np.zeros((64, 256), np.float16), np.zeros((96, 256), np.float16).T, **epilogue, backend=AbsentGpu(H200)
+    )
+    assert plan.compiled.name in found["kernels"]
+    assert len(list(folder.glob("*.kernel"))) == found["compiled"]
+
+
 def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monkeypatch):
     failing = CompilationError("ptxas is unhappy", "log")
     monkeypatch.setattr(CompilerPool, "build_all", lambda self, units, arch: ((unit, failing) for unit in units))
@@ -116,6 +147,11 @@ def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monke
         (("compile", "--shape", "256", "--gpu", "RTX-4090"), "--gpu='RTX-4090' is known to the models alone"),
         (("compile", "--shape", "256", "--gpu", "H300"), "--gpu='H300' is unknown: use A100, H100-SXM"),
         (("compile", "--shape", "256", "--gpu", "H200", "--rows", "0"), "--rows='0': write"),
+        (("compile", "--shape", "256", "--gpu", "H200", "--epilogue", "acc +"), "--epilogue: it does not parse"),
+        (
+            ("compile", "--shape", "256", "--gpu", "H200", "--bias", "--epilogue", "acc"),
+            "write --bias and --activation",
+        ),
         (("tune",), "neither SUITE nor --shape is given"),
         (("tune", "--shape", "256"), "none is usable here"),
         (("tune", "--shape", "256", "--gpu", "H200"), "this machine's GPU measures products: leave one of"),

@@ -20,7 +20,7 @@ from tilewright.cli.options import (
     expression_of,
 )
 from tilewright.cli.output import print_json
-from tilewright.cli.products import scales, stored
+from tilewright.cli.products import arguments_of, scales, stored
 
 if TYPE_CHECKING:
     from tilewright.explaining.explanation import Explanation
@@ -82,10 +82,7 @@ def explain(
     elements, batches = types.elements(), () if batch is None else (batch,)
     of_result = elements.out.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
-    expression, forms = said.get("expression"), said.get("forms", ())
-    columns = n // 2 if expression is not None and expression.gate else n
-    shapes = {"acc": (*batches, m, n), "amax": (1,), "column_sums": (columns,)}
-    written = expression.outputs if expression is not None else ()
+    finished = arguments_of(said, (*batches, m), n, of_result)
 
     def explained(kernel: str, config: object = None) -> "Explanation":
         from tilewright.explaining.explained import explain
@@ -93,12 +90,9 @@ def explain(
         return explain(
             stored((*batches, m, k), elements.a.name, layout.value[0]),
             stored((*batches, k, n), elements.b.name, layout.value[1]),
-            bias=spec((n,), of_result) if bias and expression is None else None,
-            activation=activation.value if activation and expression is None else None,
-            epilogue=None if expression is None else expression.text,
-            operands={form.name: spec(form.shape(m, columns), of_result) for form in forms} or None,
-            gate=None if expression is None else expression.gate,
-            outputs={name: spec(shapes[name], of_result if name == "acc" else "fp32") for name in written} or None,
+            bias=spec((n,), of_result) if bias and not said else None,
+            activation=activation.value if activation and not said else None,
+            **finished,
             recipe=elements.recipe,
             **scales(elements, m, n, k),
             zero_a=spec((m, 1), "int32") if zero_a else None,

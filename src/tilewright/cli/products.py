@@ -1,5 +1,6 @@
 """From a shape of the command line to a Problem, and operands without memory."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.options import ActivationName, expression_of
@@ -11,8 +12,13 @@ if TYPE_CHECKING:
     from tilewright.problem import Problem
 
 
-def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) -> "Problem":
-    """The Problem that a call with aligned operands of this shape and layout poses; raises what such a call raises."""
+def problem_of(
+    shape: "Shape", bias: bool, activation: ActivationName | None, said: Mapping[str, Any] | None = None
+) -> "Problem":
+    """The Problem that a call with aligned operands of this shape and layout poses; raises what such a call raises.
+
+    said: an expression and its forms as `expression_of` has them, beside which are no bias and no activation.
+    """
     from tilewright.operand import spec
     from tilewright.planner import expressions
     from tilewright.planner.request import bound, with_result
@@ -24,17 +30,42 @@ def problem_of(shape: "Shape", bias: bool, activation: ActivationName | None) ->
     b = stored((k, n), elements.b.name, shape.layout[1])
     of_sums = elements.out.name if elements.out.kind == "float" else "fp32"
     added = spec((n,), of_sums) if bias else None
-    said = None if activation is None else activation.value
+    function = None if activation is None else activation.value
     scaling = Scaling(elements.recipe, *scales(elements, m, n, k).values())
-    expression, arrays = expressions.expression_of(None, None, None, None, said, scaling, c=None, beta=None, bias=added)
+    epilogue = arguments_of(said or {}, (m,), n, of_sums)
+    expression, arrays = expressions.expression_of(
+        **epilogue, activation=function, scaling=scaling, c=None, beta=None, bias=added
+    )
     if expression is not None:
-        added = said = None  # they are in it
-    given = zip(operand_names(expression), (a, b, None, added, spec((m, n), elements.out.name), *arrays), strict=True)
+        added = function = None  # they are in it
+    columns = n // 2 if expression is not None and expression.gate else n
+    out = spec((m, columns), elements.out.name)
+    given = zip(operand_names(expression), (a, b, None, added, out, *arrays), strict=True)
     operands = {name: each.operand(place) for place, (name, each) in enumerate(given) if each is not None}
     return bound(
-        with_result(operands, None, expression), activation=said, expression=expression, alpha=1.0,
+        with_result(operands, None, expression), activation=function, expression=expression, alpha=1.0,
         batch_invariant=False, fast_accumulation=elements.fast_accumulation,
     ).problem  # fmt: skip
+
+
+def arguments_of(said: Mapping[str, Any], rows: tuple[int, ...], n: int, dtype: str) -> dict[str, Any]:
+    """`epilogue`, `operands`, `gate` and `outputs` as `plan` takes them, Specs of this type; None if none is said.
+
+    said: an expression and its forms, as `expression_of` has them. rows: m, behind the batches.
+    """
+    from tilewright.operand import spec
+
+    if not said:
+        return dict.fromkeys(("epilogue", "operands", "gate", "outputs"))
+    expression = said["expression"]
+    columns = n // 2 if expression.gate else n
+    outputs = {"acc": spec((*rows, n), dtype), "amax": spec((1,), "fp32"), "column_sums": spec((columns,), "fp32")}
+    return {
+        "epilogue": expression.text,
+        "operands": {form.name: spec(form.shape(rows[-1], columns), dtype) for form in said["forms"]} or None,
+        "gate": expression.gate,
+        "outputs": {name: outputs[name] for name in expression.outputs} or None,
+    }
 
 
 def require_elements(elements: "Elements") -> None:

@@ -8,7 +8,18 @@ import typer
 
 from tilewright.cli.bench.options import ShapeOptions
 from tilewright.cli.command import NOT_VERIFIED, command
-from tilewright.cli.options import ActivationName, ActivationOption, Jobs, Json, WithBias, planned_gpu
+from tilewright.cli.options import (
+    ActivationOption,
+    EpilogueOption,
+    GateOption,
+    Jobs,
+    Json,
+    OperandOption,
+    OutputsOption,
+    WithBias,
+    expression_of,
+    planned_gpu,
+)
 from tilewright.cli.output import console, print_json, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError
@@ -46,6 +57,10 @@ def compile(
     rows: RowsOption = None,
     bias: WithBias = False,
     activation: ActivationOption = None,
+    epilogue: EpilogueOption = None,
+    operand: OperandOption = None,
+    gate: GateOption = None,
+    outputs: OutputsOption = None,
     gpu: GpuOption = None,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -60,17 +75,21 @@ def compile(
       tilewright compile llama-7b --gpu H200
       tilewright compile --shape 1,12288,4096 --rows 1-4096 --gpu H200
       tilewright compile --shape 512,4096,4096 --bias --activation gelu
+      tilewright compile --shape 1,24576,4096 --rows 1-256 --epilogue "silu(x) * y" --gate interleaved --gpu H200
       tilewright compile qwen3 --dtype int8 --recipe row --rows 1-64 --gpu H200
     """
     from tilewright.jit.cache import default_cache
     from tilewright.planner.ahead import prepare, units_of
 
     wanted = shapes.of(suite, False)
+    said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
+    if said:
+        bias, activation = False, None  # they are in it
     hardware = _hardware(gpu)
     begun = time.monotonic()
     products = list(_products(wanted, rows))
     with progress("choosing kernels") as bar:
-        problems = _told(_problems(products, bias, activation), len(products), bar)
+        problems = _told((problem_of(each, bias, activation, said) for each in products), len(products), bar)
         units = units_of(problems, hardware)
     with progress("compiling") as bar:
         ahead = prepare(units, hardware.arch, jobs=jobs, report=lambda done, total: bar(done / max(total, 1)))
@@ -133,11 +152,6 @@ def _products(shapes: "list[Shape]", rows: str | None) -> "Iterator[Shape]":
         return
     for shape in dict.fromkeys(replace(each, m=1) for each in shapes):
         yield from (replace(shape, m=m) for m in values)
-
-
-def _problems(products: "list[Shape]", bias: bool, activation: ActivationName | None) -> "Iterator[Problem]":
-    for product in products:
-        yield problem_of(product, bias, activation)
 
 
 def _told(problems: "Iterable[Problem]", total: int, bar: Any) -> "Iterator[Problem]":
