@@ -250,6 +250,17 @@ def test_cupy_says_its_stream_and_makes_results_on_the_device(cupy):
         assert cupy.cuda.entered == [(7, 3)]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"data": None}, {"data": 5}, {"data": ("x", False)}, {"shape": 3}, {"shape": ("a",)}, {"strides": 2}, None],
+)
+def test_a_malformed_cuda_interface_is_said_to_be_one(wrong):
+    array = GpuArray(np.zeros((2, 3), np.float16))
+    array.__cuda_array_interface__ = {} if wrong is None else array.__cuda_array_interface__ | wrong
+    with pytest.raises(TypeError, match=r"^b\.__cuda_array_interface__ is malformed .*: pass an array whose interface"):
+        adopt(array, "b")
+
+
 def test_arrays_on_a_gpu_need_a_driver(monkeypatch):
     def missing(*arguments):
         raise RuntimeError("libcuda.so.1 is not there")

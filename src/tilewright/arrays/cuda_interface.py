@@ -1,5 +1,6 @@
 """Arrays of any library that has `__cuda_array_interface__`."""
 
+import operator
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -58,25 +59,31 @@ class CudaInterface(GpuLibrary):
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand that the interface describes; refuses masked and byte-swapped arrays."""
         interface = array.__cuda_array_interface__
-        pointer, read_only = interface["data"]
-        shape = tuple(interface["shape"])
-        # Type strings know no bf16 ("<V2") and no fp8 ("<V1", "<f1"): the array's own dtype does.
-        typestr = interface["typestr"]
+        try:
+            address, read_only = interface["data"]
+            pointer = operator.index(address)
+            shape = tuple(map(operator.index, interface["shape"]))
+            given, masked = interface.get("strides"), interface.get("mask") is not None
+            strides = None if given is None else tuple(map(operator.index, given))
+            typestr = str(interface["typestr"])
+            # Type strings know no bf16 ("<V2") and no fp8 ("<V1", "<f1"): the array's own dtype does.
+            kind = array.dtype if hasattr(array, "dtype") else np.dtype(typestr)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ArgumentTypeError(
+                f"{argument}.__cuda_array_interface__ is malformed ({error!r}): pass an array whose interface has "
+                f"data, shape and typestr as numbers, tuples of them, and a type string"
+            ) from error
         if typestr.startswith(">"):
             raise ArgumentTypeError(f"{argument}.dtype={typestr} is byte-swapped: convert it first")
-        kind = array.dtype if hasattr(array, "dtype") else np.dtype(typestr)
         dtype = dtypes.parse(kind, f"{argument}.dtype")
-        if interface.get("strides") is None:
-            strides = contiguous_strides(shape)
-        else:
-            strides = strides_in_elements(shape, tuple(interface["strides"]), dtype, argument)
-        if interface.get("mask") is not None:
+        steps = contiguous_strides(shape) if strides is None else strides_in_elements(shape, strides, dtype, argument)
+        if masked:
             raise ArgumentTypeError(
                 f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
             )
         device = getattr(getattr(array, "device", None), "id", None)
         number = _device_of(pointer, argument) if device is None else int(device)
-        return Operand(pointer, shape, strides, dtype, number, not read_only, array)
+        return Operand(pointer, shape, steps, dtype, number, not read_only, array)
 
 
 def _device_of(pointer: int, argument: str) -> int:
