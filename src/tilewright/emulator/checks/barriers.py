@@ -9,7 +9,7 @@ from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.mbarriers import MbarrierChecks
 from tilewright.emulator.checks.releases import Releases
 from tilewright.emulator.lanes import Array, Group, Mask
-from tilewright.emulator.machine.barriers import CLUSTER_BARRIER
+from tilewright.emulator.machine.waiting.barriers import CLUSTER_BARRIER
 from tilewright.emulator.program.traits import CLUSTER
 
 

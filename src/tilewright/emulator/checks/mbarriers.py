@@ -9,7 +9,7 @@ from tilewright.emulator.checks.lifetimes import LifetimeChecks
 from tilewright.emulator.checks.shadow import NEVER, column_of, pack
 from tilewright.emulator.errors import LaunchError
 from tilewright.emulator.lanes import Array, Group, Indices, Mask
-from tilewright.emulator.machine.mbarriers import MBARRIER_BYTES
+from tilewright.emulator.machine.waiting.mbarriers import MBARRIER_BYTES
 from tilewright.emulator.program.traits import CLUSTER, CTA, Traits
 
 

@@ -10,8 +10,8 @@ from tilewright.emulator.errors import AsyncHazard, EmulatorError, OutOfBounds
 from tilewright.emulator.lanes import WARP, Active, Array, Group, Indices, Mask, lane_values, lanes_of
 from tilewright.emulator.machine.asynchrony import CommitGroups
 from tilewright.emulator.machine.bulk_operands import BulkOperands, Issue
-from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.operation import GlobalRegion, Operation, SharedRegion, Signal
+from tilewright.emulator.machine.waiting.mbarriers import Mbarriers
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE, Bytes, first_difference
 from tilewright.emulator.semantics.boxes import (

@@ -24,11 +24,8 @@ from tilewright.emulator.errors import (
     UnsupportedInstruction,
 )
 from tilewright.emulator.lanes import Group, Mask, lanes_of
-from tilewright.emulator.machine.barriers import Barriers
 from tilewright.emulator.machine.bulk_copies import BulkCopies
 from tilewright.emulator.machine.image_access import ImageAccess
-from tilewright.emulator.machine.mbarriers import Mbarriers
-from tilewright.emulator.machine.meetings import Meetings
 from tilewright.emulator.machine.multimem import Multimem
 from tilewright.emulator.machine.poison import Poison
 from tilewright.emulator.machine.remote_stores import RemoteStores
@@ -38,6 +35,10 @@ from tilewright.emulator.machine.stack import Stack
 from tilewright.emulator.machine.tensor_cores import TensorCores
 from tilewright.emulator.machine.tensor_maps import TensorMaps
 from tilewright.emulator.machine.thread_copies import ThreadCopies
+from tilewright.emulator.machine.waiting.barriers import Barriers
+from tilewright.emulator.machine.waiting.mbarriers import Mbarriers
+from tilewright.emulator.machine.waiting.meetings import Meetings
+from tilewright.emulator.machine.waiting.stillness import Stillness
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.program.blocks import Block, retires, waits
 from tilewright.emulator.ptx.syntax import Label
@@ -81,6 +82,7 @@ class Machine:
         self._late: list[tuple[int, Group]] = []  # groups that are put off before a wait
         self._retiring_blocks = {block.index for block in self._program.blocks if retires(block.instructions[0])}
         self._progress, self._last_progress, self._idle_rounds = 0, 0, 0
+        self._stillness = Stillness(wave, self._executed)
 
     def run(self) -> int:
         """Run until every thread has exited; returns the number of steps, which are blocks run by groups.
@@ -306,7 +308,11 @@ class Machine:
             resumed, self._late = resumed + self._late, []
             if (not resumed or self._idle_rounds > PATIENCE) and self.mbarriers.time_out():
                 self._idle_rounds = 0
-            elif not resumed or self._idle_rounds > POLLING_ROUNDS:
+            elif (
+                not resumed
+                or self._idle_rounds > POLLING_ROUNDS
+                or self._stillness.is_certain(self._idle_rounds, resumed)
+            ):
                 self._polled = resumed
                 raise self._deadlock()
         self._make_ready(resumed)

@@ -11,8 +11,8 @@ import numpy as np
 from tilewright.emulator.errors import MisdirectedStore
 from tilewright.emulator.lanes import Active, Array, Group, Indices, lane_values, lanes_of
 from tilewright.emulator.machine.access import modify
-from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.operation import Operation, SharedRegion, Signal
+from tilewright.emulator.machine.waiting.mbarriers import Mbarriers
 from tilewright.emulator.machine.wave import Wave
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from tilewright.emulator.errors import Misaligned
 from tilewright.emulator.lanes import Active, Array, Group, Indices, lane_values, lanes_of
 from tilewright.emulator.machine.asynchrony import CommitGroups
-from tilewright.emulator.machine.mbarriers import Mbarriers
 from tilewright.emulator.machine.operation import Operation, SharedRegion
+from tilewright.emulator.machine.waiting.mbarriers import Mbarriers
 from tilewright.emulator.machine.wave import Wave
 from tilewright.emulator.memory import GLOBAL_BASE
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.emulator.errors import BarrierProtocol, MbarrierLifetime, MbarrierState
 from tilewright.emulator.lanes import Active, Array, Group, Indices, Mask, lanes_of
-from tilewright.emulator.machine.mbarrier_states import fault_of, parity_of, pending_of, states_of
+from tilewright.emulator.machine.waiting.mbarrier_states import fault_of, parity_of, pending_of, states_of
 from tilewright.emulator.machine.wave import Wave
 
 
