@@ -36,13 +36,11 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
-from support.cases import unit_of  # noqa: E402
-from support.further_cases import FURTHER, drawn_cases, variants_behind  # noqa: E402
-from support.runs import Contents, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
+from support.further_cases import FURTHER, drawn_cases  # noqa: E402
+from support.runs import Contents, arrays_of, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
-from tilewright.errors import TilewrightError  # noqa: E402
-from tilewright.hardware import H200  # noqa: E402
-from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
+from tilewright.backends.absent import AbsentGpu  # noqa: E402
+from tilewright.hardware import Hardware  # noqa: E402
 from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 
 RECORD = ROOT / "results" / "generated_cases.json"
@@ -69,7 +67,7 @@ def main() -> None:
         for first in range(0, count, CHUNK)
     ]
     digest = kernel_digest()
-    name = _run(options.on, jobs, options.processes, [variant for name in counts for variant in variants_behind(name)])
+    name = _run(options.on, jobs, options.processes)
     if kernel_digest() != digest:
         sys.exit("The kernels changed meanwhile; the record is as it was.")
     run = {
@@ -109,18 +107,18 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(place: str, jobs: list[Job], processes: int, variants: Sequence[Any]) -> str:
+def _run(place: str, jobs: list[Job], processes: int) -> str:
     """Run all jobs, or end with the first case that is wrong; the name of what they ran on."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("cases", total=sum(count for _, count, *_ in jobs))
-        launch = None
+        launch = hardware = None
         if place == "gpu":
-            _compile(progress, variants)
-            place, launch = gpu()
+            hardware, launch = gpu()
+            place = hardware.name
         try:
             if processes:
-                serve(_referees(jobs, processes, asks=launch is not None), launch, partial(progress.advance, task))
+                serve(_referees(jobs, processes, hardware), launch, partial(progress.advance, task))
             else:
                 for job in jobs:
                     check(job, launch)
@@ -130,49 +128,41 @@ def _run(place: str, jobs: list[Job], processes: int, variants: Sequence[Any]) -
     return place
 
 
-def _compile(progress: Progress, variants: Sequence[Any]) -> None:
-    """Compile the units of variants, several at once, before processes look for them in the cache."""
-    units = {unit_of(variant, H200): None for variant in variants}
-    task = progress.add_task("kernels", total=len(units))
-    with CompilerPool(compilations()) as pool:
-        for _, compiled in pool.build_all(units, H200.arch):
-            if isinstance(compiled, TilewrightError):
-                raise compiled
-            progress.advance(task)
-
-
-def _referees(jobs: list[Job], processes: int, asks: bool) -> list[Pipe]:
+def _referees(jobs: list[Job], processes: int, gpu: Hardware | None) -> list[Pipe]:
     """Start processes that share the jobs, and return the pipes to them. They end with this process."""
     context, pipes = get_context("spawn"), []
     for first in range(processes):
         here, there = context.Pipe()
-        context.Process(target=_start, args=(jobs[first::processes], there, asks), daemon=True).start()
+        context.Process(target=_start, args=(jobs[first::processes], there, gpu), daemon=True).start()
         there.close()
         pipes.append(here)
     return pipes
 
 
-def _start(jobs: list[Job], server: Pipe, asks: bool) -> None:
+def _start(jobs: list[Job], server: Pipe, gpu: Hardware | None) -> None:
     """A referee's process. It ignores Ctrl-C, which the process that serves it handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    referee(jobs, server, asks)
+    referee(jobs, server, gpu)
 
 
-def referee(jobs: list[Job], server: Pipe, asks: bool) -> None:
+def referee(jobs: list[Job], server: Pipe, gpu: Hardware | None) -> None:
     """Draw the cases of jobs and judge them; tell the number of right ones after each job, at last None or an error.
 
-    asks: the server launches the cases, since a GPU is quicker with one context. Otherwise they run here, emulated.
+    gpu: the server launches the cases there, since a GPU is quicker with one context; their kernels are compiled here,
+    where other processes compile others meanwhile. None: they run here, emulated.
     """
 
     def asked(case: Any, contents: Contents, **changes: Any) -> Contents:
+        case.call(arrays_of(case), absent, **changes)
         server.send((case, contents, changes))
         result: Contents = server.recv()
         return result
 
+    absent = None if gpu is None else AbsentGpu(gpu)
     with suppress(BrokenPipeError):  # the server has ended with another error
         try:
             for job in jobs:
-                check(job, asked if asks else None)
+                check(job, None if absent is None else asked)
                 server.send(job[1])
             server.send(None)
         except Exception as error:
@@ -222,13 +212,13 @@ def emulator() -> Any:
     return EmulatedBackend(checks=True)
 
 
-def gpu() -> tuple[str, Launch]:
-    """The name of GPU 0, and how a case is launched there."""
+def gpu() -> tuple[Hardware, Launch]:
+    """What GPU 0 is, and how a case is launched there."""
     import torch
 
     from tilewright.backends.gpu import backend
 
-    return backend(0).hardware.name, partial(launch_on_gpu, backend=backend(0), torch=torch)
+    return backend(0).hardware, partial(launch_on_gpu, backend=backend(0), torch=torch)
 
 
 if __name__ == "__main__":

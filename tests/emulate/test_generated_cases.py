@@ -13,6 +13,7 @@ from support.further_cases import COPIED, FURTHER, drawn_cases
 from support.memory import Buffer
 from support.runs import multiply_emulated
 from tilewright.backends.emulated import EmulatedBackend
+from tilewright.hardware import H200
 
 JOBS = [("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (COPIED, 1, "1", 0), ("quantize", 4, "1", 7)]
 
@@ -34,7 +35,7 @@ def served(launch, jobs, referees=2):
     pipes, told = [], []
     for first in range(referees):
         here, there = Pipe()
-        Thread(target=generated_cases.referee, args=(jobs[first::referees], there, launch is not None)).start()
+        Thread(target=generated_cases.referee, args=(jobs[first::referees], there, launch and H200)).start()
         pipes.append(here)
     generated_cases.serve(pipes, launch, told.append)
     return sorted(told)

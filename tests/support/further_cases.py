@@ -74,11 +74,6 @@ FURTHER: dict[str, Callable[[int, int | str, int], Drawn]] = {
 """What draws so many cases of each, from a seed and the number of the first one."""
 
 
-def variants_behind(name: str):
-    """The variants of a kernel, or of the products that launch this one of FURTHER, as far as they are listed."""
-    return variants_with(name) if name in SUMS else variants_of(name)
-
-
 def drawn_cases(name: str, count: int, seed: int | str, first: int = 0) -> Drawn:
     """`count` cases of a kernel, of the registry or one of FURTHER."""
     if name in FURTHER:

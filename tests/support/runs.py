@@ -36,6 +36,14 @@ def multiply(case: Any, launch: Callable[[Contents], Contents]) -> Any:
     return np.concatenate([buffer.bytes for name, buffer in memory.buffers.items() if name in WRITTEN])
 
 
+def arrays_of(case: Any) -> dict[str, Any]:
+    """Arrays of a case by name, of memory that holds nothing of interest."""
+    arrays = {name: Buffer(view).array for name, view in case.views().items()}
+    if case.in_place:
+        arrays["c"] = arrays["out"]
+    return arrays
+
+
 def launch_on_gpu(case: Any, contents: Contents, backend: Any, torch: Any, **changes: Any) -> Contents:
     """The contents of a case's buffers after the call, which runs on a copy of them on the GPU."""
     tensors = {name: torch.from_numpy(content).cuda() for name, content in contents.items()}
