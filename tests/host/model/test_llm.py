@@ -187,6 +187,92 @@ def test_fields_that_are_missing_or_wrong(changes, said):
         architecture(fields(**changes), "toy")
 
 
+QWEN_MOE = {
+    "model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632, "moe_intermediate_size": 1408,
+    "shared_expert_intermediate_size": 5632, "num_experts": 60, "num_experts_per_tok": 4, "num_hidden_layers": 24,
+    "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 151936, "tie_word_embeddings": False,
+    "sliding_window": 32768, "use_sliding_window": False, "max_window_layers": 21, "decoder_sparse_step": 1,
+    "mlp_only_layers": [], "hidden_act": "silu",
+}  # fmt: skip
+"""Of Qwen1.5-MoE-A2.7B: https://huggingface.co/Qwen/Qwen1.5-MoE-A2.7B/blob/main/config.json"""
+
+
+def test_an_expert_of_its_own_width_that_all_tokens_visit():
+    """14.3 billion parameters are published, 2.7 of them without the embeddings of each token."""
+    model = architecture(QWEN_MOE, "moe")
+    assert parameters(model) / 1e9 == pytest.approx(14.3, rel=0.005)
+    found = {product.name: product for product in products(model, 1)}
+    assert (found["gate, shared"].n, found["gate of experts"].n, found["down, shared"].k) == (5632, 1408, 5632)
+    assert model.windowed_layers == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "dense"),
+    [
+        ({}, 0),
+        ({"mlp_only_layers": [0, 5]}, 2),
+        ({"decoder_sparse_step": 2}, 12),
+        ({"decoder_sparse_step": 2, "mlp_only_layers": [1, 2]}, 13),
+        ({"first_k_dense_replace": 3}, 3),
+        ({"first_k_dense_replace": 3, "moe_layer_freq": 2}, 14),
+    ],
+)
+def test_which_layers_have_experts(changes, dense):
+    model = architecture(QWEN_MOE | changes, "moe")
+    assert (model.dense_layers, model.expert_layers) == (dense, 24 - dense)
+
+
+@pytest.mark.parametrize(
+    ("changes", "windowed"),
+    [
+        ({"use_sliding_window": True}, (32768, 3)),
+        ({"use_sliding_window": None, "max_window_layers": None}, (32768, 24)),
+        ({"layer_types": ["sliding_attention", "full_attention"] * 12, "sliding_window": 128}, (128, 12)),
+        ({"layer_types": ["full_attention"] * 24}, (0, 0)),
+        ({"sliding_window_pattern": 6, "sliding_window": 512}, (512, 20)),
+        ({"model_type": "gemma2", "hidden_act": "gelu", "sliding_window": 4096}, (4096, 12)),
+    ],
+)
+def test_which_layers_have_windows(changes, windowed):
+    model = architecture(QWEN_MOE | changes, "windows")
+    assert (model.window, model.windowed_layers) == windowed
+
+
+def test_attention_within_windows():
+    """In half of the layers of GPT-OSS a token sees 128, itself among them."""
+    model = named("gpt-oss-20b")
+    assert (model.window, model.windowed_layers, model.layers) == (128, 12, 24)
+    heads, kept = 64 * (64 + 64), 2 * 8 * 64
+    prompt = attention(model, 130, 0, "prefill")
+    assert prompt.flops == 2 * heads * 12 * (130 * 131 // 2 + (128 * 129 // 2 + 2 * 128))
+    assert prompt.nbytes == 130 * kept * 2 * 24
+    later = attention(model, 10, 1000, "prefill")
+    assert later.flops == 2 * heads * 12 * (10 * 1000 + 55 + 10 * 128)
+    assert later.nbytes == kept * 2 * 12 * (1010 + 127 + 10)
+    step = attention(model, 4, 100, "decode")
+    assert step.flops == 4 * 2 * heads * 24 * 101
+    step = attention(model, 4, 1000, "decode")
+    assert step.flops == 4 * 2 * heads * 12 * (1001 + 128)
+    assert step.nbytes == 4 * kept * 2 * 12 * (1001 + 128)
+    assert memory(model, CHIPS["H200"], 3, 1001, 2).cache == 3 * kept * 2 * 12 * (1001 + 128)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"hidden_act": "gelu", "model_type": "bert"}, "hidden_act='gelu' is of feed-forward networks without a gate"),
+        ({"attention_chunk_size": 8192}, "attention in chunks .* is not known here: give a Llama"),
+        ({"layer_types": ["full_attention"] * 3}, "layer_types must have 24 entries"),
+        ({"layer_types": ["linear_attention"] * 24}, "of full_attention and sliding_attention: give them"),
+        ({"layer_types": ["sliding_attention"] * 24, "sliding_window": None}, "sliding_window is missing: give it"),
+        ({"mlp_only_layers": 3}, "mlp_only_layers=3 must be a list"),
+    ],
+)
+def test_layers_that_are_not_known_are_refused(changes, said):
+    with pytest.raises(ArgumentValueError, match=said):
+        architecture(QWEN_MOE | changes, "strange")
+
+
 def test_a_config_inside_another_and_queries_without_latents():
     model = architecture({"text_config": fields(q_lora_rank=None)}, "toy")
     assert products(model, 1)[0].n == 128 * 192 + 576

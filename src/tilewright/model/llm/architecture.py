@@ -1,7 +1,7 @@
 """What of a config.json decides the products of a model: widths, heads, layers and experts.
 
-The fields are those of Hugging Face's transformers. Four families name them alike but for experts: Llama, Qwen,
-DeepSeek with latent attention, and GPT-OSS.
+The fields are those of Hugging Face's transformers. Families name them alike but for experts and windows: Llama,
+Mistral, Qwen, DeepSeek with latent attention, and GPT-OSS.
 """
 
 import json
@@ -17,6 +17,11 @@ FOLDER = Path(__file__).parent / "configs"
 
 MOST = 1 << 24
 """No extent of a model is as large."""
+
+_WITHOUT_GATE = ("gelu", "gelu_new", "gelu_fast", "relu", "relu2")
+"""The functions of feed-forward networks that have no gate, but for Gemma's."""
+_FAMILIES = "Llama, Mistral, Qwen, DeepSeek or GPT-OSS"
+_FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,15 @@ class Latents:
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Layers with experts: each token visits `per_token` of `count`, and all of `shared`, each `width` wide."""
+    """Layers with experts: each token visits `per_token` of `count`, each `width` wide, and a network beside them.
+
+    shared_width: that network's, which may be several experts; 0 if there is none.
+    """
 
     count: int
     per_token: int
     width: int
-    shared: int
+    shared_width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Architecture:
 
     dense_layers, expert_layers: how many have one feed-forward network, `width` wide, and how many have experts.
     head: elements of a query's and a key's head; with latents without the shared part. tied: whether the logits use the
-    embedding's weight.
+    embedding's weight. windowed_layers: how many let a token see only the last `window` ones, itself among them.
     """
 
     name: str
@@ -64,6 +72,8 @@ class Architecture:
     tied: bool
     latents: Latents | None
     experts: Experts | None
+    window: int = 0
+    windowed_layers: int = 0
 
     @property
     def layers(self) -> int:
@@ -103,6 +113,7 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     """The architecture of the fields of a config.json; an ArgumentValueError names a field that is missing or wrong."""
     nested = config.get("text_config")
     fields = _Fields(nested if isinstance(nested, dict) else config, name)
+    _require_gate(fields)
     layers = fields.number("num_hidden_layers")
     heads = fields.number("num_attention_heads")
     latents = None
@@ -129,10 +140,14 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     if count := fields.number("n_routed_experts", "num_local_experts", "num_experts", default=0):
         per_token = fields.number("num_experts_per_tok", "experts_per_token")
         expert_width = fields.number("moe_intermediate_size", default=width)
-        experts = Experts(count, per_token, expert_width, fields.number("n_shared_experts", default=0))
+        shared = fields.number("n_shared_experts", default=0) * expert_width
+        experts = Experts(
+            count, per_token, expert_width, fields.number("shared_expert_intermediate_size", default=shared)
+        )
         if per_token > count:
             raise ArgumentValueError(f"{name}: num_experts_per_tok={per_token} is more than {count} experts: give less")
-        dense_layers = min(fields.number("first_k_dense_replace", default=0), layers)
+        dense_layers = layers - _expert_layers(fields, layers)
+    window, windowed_layers = _windows(fields, layers)
     return Architecture(
         name=name,
         hidden=hidden,
@@ -146,7 +161,57 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
         tied=bool(fields.values.get("tie_word_embeddings", False)),
         latents=latents,
         experts=experts,
+        window=window,
+        windowed_layers=windowed_layers,
     )
+
+
+def _require_gate(fields: "_Fields") -> None:
+    """Raise an ArgumentValueError if the feed-forward networks have two products, and not three."""
+    function = fields.values.get("hidden_act")
+    if function in _WITHOUT_GATE and not str(fields.values.get("model_type")).startswith("gemma"):
+        raise ArgumentValueError(
+            f"{fields.name}: hidden_act={function!r} is of feed-forward networks without a gate, which are not known "
+            f"here: give a {_FAMILIES}"
+        )
+
+
+def _expert_layers(fields: "_Fields", layers: int) -> int:
+    """How many layers have experts: those behind the first dense ones, or every so many, but not those named."""
+    first, step = fields.number("first_k_dense_replace", default=0), fields.number("decoder_sparse_step", default=1)
+    every, dense = fields.number("moe_layer_freq", default=1), fields.values.get("mlp_only_layers") or []
+    if not isinstance(dense, list):
+        raise ArgumentValueError(f"{fields.name}: mlp_only_layers={dense!r} must be a list of layers: give one")
+    return sum(
+        layer >= first and layer % max(every, 1) == 0 and (layer + 1) % max(step, 1) == 0 and layer not in dense
+        for layer in range(layers)
+    )
+
+
+def _windows(fields: "_Fields", layers: int) -> tuple[int, int]:
+    """The tokens of a window, and how many layers have one; 0 and 0 if none has."""
+    if fields.has("attention_chunk_size"):
+        raise ArgumentValueError(
+            f"{fields.name}: attention in chunks (attention_chunk_size) is not known here: give a {_FAMILIES}"
+        )
+    window, kinds = fields.number("sliding_window", default=0), fields.values.get("layer_types")
+    if isinstance(kinds, list):
+        if len(kinds) != layers or any(kind not in (_FULL, _SLIDING) for kind in kinds):
+            raise ArgumentValueError(
+                f"{fields.name}: layer_types must have {layers} entries of {_FULL} and {_SLIDING}: give them"
+            )
+        windowed = kinds.count(_SLIDING)
+        if windowed and not window:
+            raise ArgumentValueError(
+                f"{fields.name}: layer_types has {_SLIDING}, and sliding_window is missing: give it"
+            )
+    elif fields.has("sliding_window_pattern") or fields.values.get("model_type") == "gemma2":
+        windowed = layers - layers // max(fields.number("sliding_window_pattern", default=2), 1)
+    elif fields.values.get("use_sliding_window") is not False:
+        windowed = layers - min(fields.number("max_window_layers", default=0), layers)
+    else:
+        windowed = 0
+    return (window, windowed) if window and windowed else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +229,7 @@ class _Fields:
         field = next(filter(self.has, names), None)
         if field is None:
             if default is None:
-                raise ArgumentValueError(
-                    f"{self.name} has no {' or '.join(names)}: give a Llama, Qwen, DeepSeek or GPT-OSS"
-                )
+                raise ArgumentValueError(f"{self.name} has no {' or '.join(names)}: give a {_FAMILIES}")
             return default
         value = self.values[field]
         least = 1 if default is None else 0

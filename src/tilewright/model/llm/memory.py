@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewright.model.chips import AnyChip, chip_of
 from tilewright.model.llm.architecture import Architecture
-from tilewright.model.llm.products import kept_elements, parameters
+from tilewright.model.llm.products import kept_elements, kept_tokens, parameters
 from tilewright.rounding import MOST_COUNTED, ceil_div, natural, real
 
 CACHE_BYTES = 2
@@ -41,11 +41,11 @@ class Memory:
 def memory(model: Architecture, chip: AnyChip, sequences: int, tokens: int, weight_bytes: float) -> Memory:
     """The Memory of a model on GPUs of a kind.
 
-    sequences: that are read or written at once. tokens: of each, whose keys and values all layers keep. weight_bytes:
-    of a weight. Raises an ArgumentValueError for numbers out of range.
+    sequences: that are read or written at once. tokens: of each; layers keep keys and values of all, or of a window.
+    weight_bytes: of a weight. Raises an ArgumentValueError for numbers out of range.
     """
     natural("sequences", sequences, 1, MOST_COUNTED)
     natural("tokens", tokens, 0, 2 * MOST_COUNTED)
     real("weight_bytes", weight_bytes, 1 / 8, 8)
-    cache = sequences * tokens * kept_elements(model) * model.layers * CACHE_BYTES
+    cache = sequences * kept_tokens(model, tokens) * kept_elements(model) * CACHE_BYTES
     return Memory(round(parameters(model) * weight_bytes), cache, chip_of(chip).memory_bytes)

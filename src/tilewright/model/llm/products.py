@@ -1,6 +1,7 @@
 """The products of one pass through a model: every GEMM, and attention beside them."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, get_args
 
 from tilewright.model.llm.architecture import Architecture, Experts
@@ -69,8 +70,9 @@ def products(model: Architecture, tokens: int) -> list[Product]:
 def attention(model: Architecture, tokens: int, context: int, phase: Phase, element: float = 2) -> Attention:
     """Scores and weighted values of one pass, beside the products with weights.
 
-    context: tokens that each sequence already has. In a prefill each token sees those before it. In decoding each
-    sequence's keys and values are read once. element: bytes of one. Raises an ArgumentValueError for what cannot be.
+    context: tokens that each sequence already has. In a prefill each token sees those before it, as far as a layer's
+    window reaches. In decoding each sequence's keys and values are read once. element: bytes of one. Raises an
+    ArgumentValueError for what cannot be.
     """
     natural("tokens", tokens, 1, MOST_COUNTED)
     natural("context", context, 0, MOST_COUNTED)
@@ -85,9 +87,23 @@ def attention(model: Architecture, tokens: int, context: int, phase: Phase, elem
     else:  # queries meet the latents themselves
         query_key, value = kept, model.latents.key_value
     sequences, each = (1, tokens) if phase == "prefill" else (tokens, 1)
-    seen = each * context + each * (each + 1) / 2
-    flops = 2 * sequences * seen * model.heads * (query_key + value) * model.layers
-    return Attention(flops, sequences * (context + each) * kept * element * model.layers)
+    full, windowed, window = model.layers - model.windowed_layers, model.windowed_layers, model.window
+    seen = full * _seen(each, context) + windowed * _seen(each, context, window)
+    read = full * (context + each) + windowed * (min(context, max(window - 1, 0)) + each)
+    flops = 2 * sequences * seen * model.heads * (query_key + value)
+    return Attention(flops, sequences * read * kept * element)
+
+
+def _seen(tokens: int, context: int, window: float = inf) -> float:
+    """How many tokens that many ones see together, each itself and those before it, at most `window`."""
+    growing = min(max(window - context, 0), tokens)  # those that see all of the context
+    return growing * context + growing * (growing + 1) / 2 + ((tokens - growing) * window if tokens > growing else 0)
+
+
+def kept_tokens(model: Architecture, tokens: int) -> int:
+    """The tokens that all layers together keep of a sequence; those with a window no more than it has."""
+    windowed = model.windowed_layers
+    return (model.layers - windowed) * tokens + windowed * min(tokens, model.window)
 
 
 def kept_elements(model: Architecture) -> int:
@@ -103,8 +119,8 @@ def parameters(model: Architecture) -> int:
     every += sum(n * k for _, n, k in _attention_weights(model)) * model.layers
     every += 3 * model.width * model.hidden * model.dense_layers
     if model.experts is not None:
-        experts = 3 * model.experts.width * model.hidden * (model.experts.count + model.experts.shared)
-        every += (experts + model.experts.count * model.hidden) * model.expert_layers
+        widths = model.experts.width * model.experts.count + model.experts.shared_width
+        every += (3 * widths + model.experts.count) * model.hidden * model.expert_layers
     return every
 
 
@@ -148,6 +164,6 @@ def _experts(model: Architecture, experts: Experts, tokens: int) -> list[Product
     rows = tokens * experts.per_token / at_work
     found = [Product("router", tokens, experts.count, model.hidden, 1, layers)]
     found += _feed_forward(" of experts", rows, experts.width, model, at_work, layers)
-    if experts.shared:
-        found += _feed_forward(", shared", tokens, experts.width * experts.shared, model, 1, layers)
+    if experts.shared_width:
+        found += _feed_forward(", shared", tokens, experts.shared_width, model, 1, layers)
     return found
