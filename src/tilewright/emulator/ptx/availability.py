@@ -21,6 +21,8 @@ tcgen05                              : 8.6 sm_100a specific
 cp.async                             : 7.0 sm_80
 cp.async.bulk                        : 8.0 sm_90
 st red.async                         : 8.1 sm_90
+ld st.v8.b32|u32|s32|f32             : 8.8 sm_100
+ld st.v4.b64|u64|s64|f64             : 8.8 sm_100
 atom.b128                            : 8.3 sm_90
 bar barrier.cta                      : 7.8 sm_70
 mbarrier                             : 7.0 sm_80

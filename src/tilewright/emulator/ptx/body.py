@@ -129,6 +129,8 @@ class BodyParser:
                 self.position = match.end()
             elif match := _LABEL.match(text, self.position):
                 self.last_label = match[1]
+                if match[1] in self.scope.labels:
+                    raise self._error(f"the label {match[1]} is defined twice in one scope")
                 self.scope.labels[match[1]] = len(self.entry.instructions)
                 self.position = match.end()
             elif match := VARIABLE.match(text, self.position):
@@ -183,7 +185,10 @@ class BodyParser:
 
     def _plain(self, opcode: str, names: tuple[str, ...], rest: str, predicate: Register | Negated | None) -> None:
         """Append an instruction other than a branch or a call."""
-        operands = tuple(self._operand(item) for item in split_list(rest))
+        items = split_list(rest)
+        if opcode in ("ld", "st"):  # an element of an array is its address, in brackets or not
+            items = [f"[{item}]" if item.endswith("]") and item[0] not in "[{" else item for item in items]
+        operands = tuple(self._operand(item) for item in items)
         if names[-1:] == ("b128",) and opcode not in ("mov", "atom"):
             names, operands = in_halves(names, operands)
         if "param" in names and any(_is_local(operand) for operand in operands):  # the argument of a call

@@ -1,4 +1,4 @@
-"""The smallest pieces of PTX text: lists, constants, variable declarations, and where an error is."""
+"""The smallest pieces of PTX text: lists, variable declarations, and where an error is."""
 
 import re
 import struct
@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from tilewright.emulator.errors import PtxSyntaxError
+from tilewright.emulator.ptx.constants import constant_of
 from tilewright.emulator.ptx.syntax import TYPE_BITS, Float, Integer, Variable
 
 _SKIP = re.compile(r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*")
@@ -24,11 +25,7 @@ LOC = re.compile(
 )
 _LOC_OR_END = re.compile(rf"{LOC.pattern}|^\}}", re.A | re.M)
 _ASSEMBLY = re.compile(r"//[ \t]*(begin|end) inline asm\b")
-_INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,32})|0[bB]([01]{1,128})|0([0-7]{1,40})|([0-9]{1,39}))U?", re.A)
-_FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})|(-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?)")
 _SYMBOL = re.compile(r"[A-Za-z_$%]")
-_PREDEFINED = {"WARP_SZ": Integer(32)}
-"""The constant that PTX defines (PTX ISA, "Predefined Constants")."""
 LARGEST_ALIGNMENT = 1 << 16
 """The largest alignment of a variable: far above the needs of memories, and low enough to compute with."""
 _LARGEST_VARIABLE = 1 << 48
@@ -57,19 +54,6 @@ def split_list(text: str) -> list[str]:
     return items
 
 
-@lru_cache(maxsize=1 << 12)
-def parse_constant(text: str) -> Integer | Float | None:
-    """An integer or floating-point constant, or None."""
-    if match := _FLOAT.fullmatch(text):
-        if match[1]:
-            return Float(struct.unpack(">f", bytes.fromhex(match[1]))[0], 32)
-        return Float(float(match[3]) if match[3] else struct.unpack(">d", bytes.fromhex(match[2]))[0], 64)
-    if match := _INTEGER.fullmatch(text):
-        digits, base = next((match[index], base) for index, base in ((2, 16), (3, 2), (4, 8), (5, 10)) if match[index])
-        return Integer(-int(digits, base) if match[1] else int(digits, base))
-    return _PREDEFINED.get(text)
-
-
 def alignment(text: str | None, width: int, line: int) -> int:
     """The alignment that a declaration asks for, or else its type's."""
     align = int(text) if text else width
@@ -93,7 +77,10 @@ def variable_of(match: re.Match[str], line: int) -> Variable:
         raise PtxSyntaxError(f"PTX line {line}: {match['name']} has more than {_LARGEST_VARIABLE} bytes")
     data, refusal = bytearray(), ""
     for item in split_list((match["data"] or "").strip("{} \n")):
-        value = parse_constant(item)
+        try:
+            value = constant_of(item)
+        except ValueError as error:
+            raise PtxSyntaxError(f"PTX line {line}: initializer {item!r} of {match['name']}: {error}") from None
         if value is None and _SYMBOL.match(item):
             refusal = (
                 f"PTX line {line}: initializer {item!r} of {match['name']} is the address of a function or a variable, "

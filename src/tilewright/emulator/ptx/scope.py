@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilewright.emulator.ptx.lexical import parse_constant, split_list
+from tilewright.emulator.ptx.constants import constant_of
+from tilewright.emulator.ptx.lexical import split_list
 from tilewright.emulator.ptx.syntax import (
     Address,
     Integer,
@@ -19,9 +20,10 @@ from tilewright.emulator.ptx.syntax import (
     Vector,
 )
 
-_OFFSET = re.compile(r"([^+]*?) ?\+ ?([-\w]+)$")
+_OFFSET = re.compile(r"([^+]*?) ?\+ ?(.+)$")
 _SELECTED = re.compile(r"(?P<minus>-)?(?P<name>[%\w$]+)(?:\.(?P<parts>[bh][0-7]{1,4}))?$", re.A)
-_ELEMENT = re.compile(r"([\w$%]+) ?\[ ?(\w+) ?\]$")
+_ELEMENT = re.compile(r"([\w$%]+) ?\[ ?(.+?) ?\]$")
+_BEGINS_EXPRESSION = frozenset("0123456789(-+~!W")
 
 
 class Scope:
@@ -52,6 +54,8 @@ class Scope:
             operand = Vector(tuple(self.operand(item) for item in split_list(text[1:-1])))
         elif text == "_":
             operand = Sink()
+        elif head in _BEGINS_EXPRESSION and (constant := constant_of(text)) is not None:
+            operand = constant
         elif head == "!":
             register = self.operand(text[1:].lstrip(" !"))
             if not isinstance(register, Register) or text[1:].lstrip().startswith("!"):
@@ -62,17 +66,15 @@ class Scope:
             if len(others) > 1:
                 raise ValueError(f"{text!r} is not a pair")
             operand = Pair(self.operand(first.strip()), self.operand(others[0].strip()))
-        elif (constant := parse_constant(text)) is not None:
-            operand = constant
         elif (match := _SELECTED.match(text)) and (match["minus"] or self._declares(match["name"])):
             operand = Selected(self.operand(match["name"]), match["parts"] or "", bool(match["minus"]))
         elif head == "%":
             operand = Special(text[1:])
-        elif match := _OFFSET.match(text):
-            operand = self._beyond(self.operand(match[1]), match, 1)
         elif match := _ELEMENT.match(text):
             variable = self.operand(match[1])
             operand = self._beyond(variable, match, variable.element if isinstance(variable, Symbol) else 0)
+        elif match := _OFFSET.match(text):
+            operand = self._beyond(self.operand(match[1]), match, 1)
         else:
             raise ValueError(f"{text!r} is not declared")
         return operand
@@ -93,7 +95,7 @@ class Scope:
                 raise ValueError(f"[{text}] is not a tensor address")
             base = self._address(items[0])
             return Address(base.base, base.offset, coordinates.elements)
-        if match := _OFFSET.match(items[0]):
+        if not _ELEMENT.match(items[0]) and (match := _OFFSET.match(items[0])):
             return Address(self.operand(match[1]), _number(match))
         return Address(self.operand(items[0]))
 
@@ -106,7 +108,7 @@ class Scope:
 
 def _number(match: re.Match[str]) -> int:
     """The number after + or in brackets."""
-    offset = parse_constant(match[2])
+    offset = constant_of(match[2])
     if not isinstance(offset, Integer):
         raise ValueError(f"{match[2]!r} is not an offset of an address")
     return offset.value
