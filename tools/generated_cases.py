@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -36,11 +36,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by NumPy when it is loaded: there is a process for each core
 
+from support.cases import unit_of, variants_of  # noqa: E402
 from support.further_cases import FURTHER, drawn_cases  # noqa: E402
-from support.runs import Contents, arrays_of, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
+from support.runs import Contents, arrays_on_gpu, launch_on_gpu, multiply, multiply_emulated  # noqa: E402
 from support.verification import cases_of, kernel_digest  # noqa: E402
 from tilewright.backends.absent import AbsentGpu  # noqa: E402
+from tilewright.errors import TilewrightError  # noqa: E402
 from tilewright.hardware import Hardware  # noqa: E402
+from tilewright.jit.pool import CompilerPool, compilations  # noqa: E402
 from tilewright.kernels.registry import EVERY_KERNEL  # noqa: E402
 
 RECORD = ROOT / "results" / "generated_cases.json"
@@ -120,12 +123,25 @@ def _run(place: str, jobs: list[Job], processes: int) -> str:
             if processes:
                 serve(_referees(jobs, processes, hardware), launch, partial(progress.advance, task))
             else:
+                if hardware is not None:
+                    _compile({name for name, *_ in jobs}, hardware, progress)
                 for job in jobs:
                     check(job, launch)
                     progress.advance(task, job[1])
         except KeyboardInterrupt:
             sys.exit("Stopped; the record is as it was.")
     return place
+
+
+def _compile(names: Iterable[str], gpu: Hardware, progress: Progress) -> None:
+    """Compile the listed variants of kernels, several at once, where no other process compiles what cases need."""
+    units = {unit_of(variant, gpu): None for name in names for variant in variants_of(name)}
+    task = progress.add_task("kernels", total=len(units))
+    with CompilerPool(compilations()) as pool:
+        for _, compiled in pool.build_all(units, gpu.arch):
+            if isinstance(compiled, TilewrightError):
+                raise compiled
+            progress.advance(task)
 
 
 def _referees(jobs: list[Job], processes: int, gpu: Hardware | None) -> list[Pipe]:
@@ -153,7 +169,7 @@ def referee(jobs: list[Job], server: Pipe, gpu: Hardware | None) -> None:
     """
 
     def asked(case: Any, contents: Contents, **changes: Any) -> Contents:
-        case.call(arrays_of(case), absent, **changes)
+        case.call(arrays_on_gpu(case), absent, **changes)
         server.send((case, contents, changes))
         result: Contents = server.recv()
         return result

@@ -15,7 +15,10 @@ from support.runs import multiply_emulated
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.hardware import H200
 
-JOBS = [("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (COPIED, 1, "1", 0), ("quantize", 4, "1", 7)]
+JOBS = [
+    ("simt", 3, "1/simt/0", 0), ("mma", 2, "1/mma/0", 7), (COPIED, 1, "1", 0), ("code_sums", 1, "1", 0),
+    ("quantize", 4, "1", 7),
+]  # fmt: skip
 
 
 def emulated(case, contents, **changes):
@@ -50,7 +53,7 @@ def test_cases_are_shared_out_over_all_kernels_or_over_those_that_are_asked_for(
 
 @pytest.mark.parametrize("launch", [None, emulated])
 def test_all_cases_of_all_jobs_are_judged(launch):
-    assert served(launch, JOBS) == [1, 2, 3, 4]
+    assert served(launch, JOBS) == [1, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(("job", "read", "written"), [(JOBS[0], "a", "out"), (JOBS[-1], "x", "out[0]")])

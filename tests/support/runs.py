@@ -1,6 +1,6 @@
 """Cases run through the public API and compared: in the emulator, or on a GPU."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,9 +36,13 @@ def multiply(case: Any, launch: Callable[[Contents], Contents]) -> Any:
     return np.concatenate([buffer.bytes for name, buffer in memory.buffers.items() if name in WRITTEN])
 
 
-def arrays_of(case: Any) -> dict[str, Any]:
-    """Arrays of a case by name, of memory that holds nothing of interest."""
-    arrays = {name: Buffer(view).array for name, view in case.views().items()}
+def arrays_on_gpu(case: Any, addresses: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Arrays of a case by name that say they are on a GPU, their buffers at these addresses or at none that exist."""
+    buffers = {name: Buffer(view) for name, view in case.views().items()}
+    arrays = {
+        name: GpuArray(buffer.array, pointer=None if addresses is None else addresses[name] + buffer.start)
+        for name, buffer in buffers.items()
+    }
     if case.in_place:
         arrays["c"] = arrays["out"]
     return arrays
@@ -47,12 +51,6 @@ def arrays_of(case: Any) -> dict[str, Any]:
 def launch_on_gpu(case: Any, contents: Contents, backend: Any, torch: Any, **changes: Any) -> Contents:
     """The contents of a case's buffers after the call, which runs on a copy of them on the GPU."""
     tensors = {name: torch.from_numpy(content).cuda() for name, content in contents.items()}
-    buffers = {name: Buffer(view) for name, view in case.views().items()}
-    arrays = {
-        name: GpuArray(buffer.array, pointer=tensors[name].data_ptr() + buffer.start)
-        for name, buffer in buffers.items()
-    }
-    if case.in_place:
-        arrays["c"] = arrays["out"]
-    case.call(arrays, backend, **changes)
+    addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+    case.call(arrays_on_gpu(case, addresses), backend, **changes)
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}

@@ -304,15 +304,16 @@ class Machine:
         self._idle_rounds = 0 if completed or self._progress != self._last_progress else self._idle_rounds + 1
         self._last_progress = self._progress
         resumed, self._polled = [*self._polled, *deferred], []
-        if not completed:
+        if completed:
+            self._stillness.begin_anew()
+        else:
             resumed, self._late = resumed + self._late, []
-            if (not resumed or self._idle_rounds > PATIENCE) and self.mbarriers.time_out():
+            meeting = [(block.index, group) for block, group in self._meetings.waiting()]
+            still = not resumed or self._stillness.is_certain(resumed, meeting)
+            if (still or self._idle_rounds > PATIENCE) and self.mbarriers.time_out():
                 self._idle_rounds = 0
-            elif (
-                not resumed
-                or self._idle_rounds > POLLING_ROUNDS
-                or self._stillness.is_certain(self._idle_rounds, resumed)
-            ):
+                self._stillness.begin_anew()
+            elif still or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
                 raise self._deadlock()
         self._make_ready(resumed)

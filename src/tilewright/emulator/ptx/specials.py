@@ -1,8 +1,11 @@
 """The names of special registers: %tid, %ctaid and the like. Source: PTX ISA, "Special Registers"."""
 
-LANE_SPECIALS = frozenset(
+CLOCKS = frozenset(("clock", "clock_hi", "clock64", "globaltimer"))
+"""Special registers that change with time."""
+
+LANE_SPECIALS = CLOCKS | frozenset(
     [f"{name}.{axis}" for name in ("tid", "ctaid", "clusterid", "cluster_ctaid") for axis in "xyz"]
-    + ["laneid", "warpid", "nwarpid", "smid", "cluster_ctarank", "clock", "clock_hi", "clock64", "globaltimer"]
+    + ["laneid", "warpid", "nwarpid", "smid", "cluster_ctarank"]
     + [f"lanemask_{relation}" for relation in ("eq", "le", "lt", "ge", "gt")]
 )
 """Special registers that may differ between threads or over time."""
