@@ -252,7 +252,17 @@ def test_cupy_says_its_stream_and_makes_results_on_the_device(cupy):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"data": None}, {"data": 5}, {"data": ("x", False)}, {"shape": 3}, {"shape": ("a",)}, {"strides": 2}, None],
+    [
+        {"data": None},
+        {"data": 5},
+        {"data": ("x", False)},
+        {"shape": 3},
+        {"shape": ("a",)},
+        {"strides": 2},
+        {"strides": (2,)},
+        {"shape": (-1, 3)},
+        None,
+    ],
 )
 def test_a_malformed_cuda_interface_is_said_to_be_one(wrong):
     array = GpuArray(np.zeros((2, 3), np.float16))

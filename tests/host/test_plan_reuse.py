@@ -1,7 +1,8 @@
 """Plans that are called again: what may change, and what must be refused before anything is launched."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import count
 from threading import Barrier, BrokenBarrierError, Lock
 from types import SimpleNamespace
@@ -34,6 +35,18 @@ def read_only(array):
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def pretended_cupy():
+    """A module that stands in for CuPy."""
+
+    class PretendedArray(GpuArray):
+        pass
+
+    device = SimpleNamespace(Device=nullcontext, get_current_stream=lambda *_: SimpleNamespace(ptr=0))
+    return SimpleNamespace(
+        ndarray=PretendedArray, cuda=device, empty=lambda shape, dtype: PretendedArray(np.empty(shape, dtype))
+    )
 
 
 def test_a_plan_runs_on_arrays_like_its_own(backend):
@@ -297,6 +310,20 @@ def test_calls_of_a_plan_on_two_streams_share_no_workspace(monkeypatch):
         assert multiply[:2] == [a.ctypes.data, copy][:: -1 if swapped else 1]
         assert multiply[4] == out.ctypes.data
         assert multiply[-1] == sums
+
+
+def test_a_plan_takes_the_libraries_of_its_own_arrays_on_a_gpu(backend, monkeypatch):
+    cupy = pretended_cupy()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    a, b, wide = GpuArray(f16(1, 8)), GpuArray(f16(8, 8)), f16(4, 64)
+    plan = tw.plan(a, b, backend=backend)  # whose out is CuPy's
+    assert type(plan(GpuArray(wide[:1, :8]), b)) is cupy.ndarray
+    with pytest.raises(ValueError, match="a is not as the plan wants it: it is a PretendedArray, of another library"):
+        plan(cupy.ndarray(wide[:1, :8]), b)
+    with pytest.raises(ValueError, match="a is not as the plan wants it: device the CPU instead of GPU 0"):
+        plan(f16(1, 8), b)
+    with pytest.raises(ValueError, match=r"a is not as the plan wants it: shape \(2, 8\) instead of \(1, 8\)"):
+        plan(cupy.ndarray(f16(2, 8)), b)
 
 
 def test_gpu_arrays_are_passed_by_their_own_addresses(backend):

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from support.doubles import RecordingBackend
+from support.doubles import RecordingBackend, Shared
 from tilewright import api
 from tilewright.arrays import describe
 from tilewright.backends.emulated import EmulatedBackend
@@ -177,6 +177,12 @@ def test_a_new_number_of_rows_is_bound_and_chosen_for_once(backend, monkeypatch)
         assert plan(a[:m], b, out=out[:m]).base is out
     with pytest.raises(AssertionError, match="bound again"):
         plan(a[:1], b)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+def test_an_a_may_say_its_rows_by_dlpack_alone(backend, rows):
+    plan = tw.plan(f16(4, 8), f16(8, 8), m=range(1, 9), backend=backend)
+    assert plan(Shared(f16(rows, 8)), f16(8, 8)).shape == (rows, 8)
 
 
 def test_the_arrays_of_a_first_call_are_read_once(backend, monkeypatch):

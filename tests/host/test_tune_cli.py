@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -129,6 +130,19 @@ def test_calls_with_an_epilogue_find_what_was_compiled_for_it(folder, options, e
     )
     assert plan.compiled.name in found["kernels"]
     assert len(list(folder.glob("*.kernel"))) == found["compiled"]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_results_of_fp8_are_compiled_with_their_scale_and_without(folder, scaled):
+    options = ("--dtype", "fp8", "--out-dtype", "fp8_e4m3", "--epilogue", "gelu(acc + bias)", "--operand", "bias=n")
+    found = in_json("compile", "--shape", "64,96,256", *options, "--gpu", "H200")
+    a, b, out = (np.zeros(shape, ml_dtypes.float8_e4m3fn) for shape in ((64, 256), (96, 256), (64, 96)))
+    operands, scale = {"bias": np.zeros(96, ml_dtypes.bfloat16)}, np.ones((), np.float32) if scaled else None
+    plan = tw.plan(
+        a, b.T, out=out, epilogue="gelu(acc + bias)", operands=operands, scale_out=scale, backend=AbsentGpu(H200)
+    )
+    assert plan.compiled.name in found["kernels"]
+    assert len(list(folder.glob("*.kernel"))) == found["compiled"] == 2
 
 
 def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monkeypatch):

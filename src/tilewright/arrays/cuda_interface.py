@@ -4,6 +4,7 @@ import operator
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -58,13 +59,15 @@ class CudaInterface(GpuLibrary):
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand that the interface describes; refuses masked and byte-swapped arrays."""
-        interface = array.__cuda_array_interface__
         try:
+            interface = array.__cuda_array_interface__
             address, read_only = interface["data"]
             pointer = operator.index(address)
-            shape = tuple(map(operator.index, interface["shape"]))
+            shape = _extents(interface["shape"], 0)
             given, masked = interface.get("strides"), interface.get("mask") is not None
-            strides = None if given is None else tuple(map(operator.index, given))
+            strides = None if given is None else _extents(given)
+            if strides is not None and len(strides) != len(shape):
+                raise ValueError(f"{len(strides)} strides of {len(shape)} dimensions")
             typestr = str(interface["typestr"])
             # Type strings know no bf16 ("<V2") and no fp8 ("<V1", "<f1"): the array's own dtype does.
             kind = array.dtype if hasattr(array, "dtype") else np.dtype(typestr)
@@ -84,6 +87,14 @@ class CudaInterface(GpuLibrary):
         device = getattr(getattr(array, "device", None), "id", None)
         number = _device_of(pointer, argument) if device is None else int(device)
         return Operand(pointer, shape, steps, dtype, number, not read_only, array)
+
+
+def _extents(values: Any, least: float = -inf) -> tuple[int, ...]:
+    """The integers of a tuple; raises a TypeError for something else, and a ValueError below `least`."""
+    found = tuple(map(operator.index, values))
+    if min(found, default=0) < least:
+        raise ValueError(f"negative extents in {found}")
+    return found
 
 
 def _device_of(pointer: int, argument: str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright import dtypes
 from tilewright.checking.memory import available_memory
-from tilewright.dtypes import FP8, DType, bf16, fp32, int8, int32
+from tilewright.dtypes import FP8, DType, fp32, int8, int32
 from tilewright.errors import ArgumentValueError
 from tilewright.expression.grammar import parse
 from tilewright.expression.tree import GIVEN, OUT_SCALE, SCALES, ZERO, Expression
@@ -114,7 +114,7 @@ class Product:
     @property
     def beside(self) -> DType:
         """The type of what the epilogue reads, and of the sums that it writes."""
-        return bf16 if self.out_dtype in FP8 else self.out_dtype
+        return self.elements.beside
 
     @property
     def _of_sums(self) -> tuple[str, ...]:

@@ -80,9 +80,9 @@ def explain(
     from tilewright.operand import spec
 
     elements, batches = types.elements(), () if batch is None else (batch,)
-    of_result = elements.out.name
+    beside = elements.beside.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
-    finished = arguments_of(said, (*batches, m), n, of_result)
+    finished = arguments_of(said, (*batches, m), n, beside)
 
     def explained(kernel: str, config: object = None) -> "Explanation":
         from tilewright.explaining.explained import explain
@@ -90,14 +90,14 @@ def explain(
         return explain(
             stored((*batches, m, k), elements.a.name, layout.value[0]),
             stored((*batches, k, n), elements.b.name, layout.value[1]),
-            bias=spec((n,), of_result) if bias and not said else None,
+            bias=spec((n,), beside) if bias and not said else None,
             activation=activation.value if activation and not said else None,
             **finished,
             recipe=elements.recipe,
             **scales(elements, m, n, k),
             zero_a=spec((m, 1), "int32") if zero_a else None,
             fast_accumulation=elements.fast_accumulation,
-            out_dtype=of_result,
+            out_dtype=elements.out.name,
             kernel=kernel,
             config=config,
             batch_invariant=batch_invariant,

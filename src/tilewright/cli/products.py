@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 
 
 def problem_of(
-    shape: "Shape", bias: bool, activation: ActivationName | None, said: Mapping[str, Any] | None = None
+    shape: "Shape",
+    bias: bool,
+    activation: ActivationName | None,
+    said: Mapping[str, Any] | None = None,
+    *,
+    scales_out: bool = False,
 ) -> "Problem":
     """The Problem that a call with aligned operands of this shape and layout poses; raises what such a call raises.
 
     said: an expression and its forms as `expression_of` has them, beside which are no bias and no activation.
+    scales_out: whether a result of fp8 has a scale.
     """
     from tilewright.operand import spec
     from tilewright.planner import expressions
@@ -28,10 +34,11 @@ def problem_of(
     elements, m, n, k = shape.elements, shape.m, shape.n, shape.k
     a = stored((m, k), elements.a.name, shape.layout[0])
     b = stored((k, n), elements.b.name, shape.layout[1])
-    of_sums = elements.out.name if elements.out.kind == "float" else "fp32"
+    of_sums = elements.beside.name if elements.out.kind == "float" else "fp32"
     added = spec((n,), of_sums) if bias else None
     function = None if activation is None else activation.value
-    scaling = Scaling(elements.recipe, *scales(elements, m, n, k).values())
+    scale_out = spec((), "fp32") if scales_out else None
+    scaling = Scaling(elements.recipe, **scales(elements, m, n, k), scale_out=scale_out)
     epilogue = arguments_of(said or {}, (m,), n, of_sums)
     expression, arrays = expressions.expression_of(
         **epilogue, activation=function, scaling=scaling, c=None, beta=None, bias=added

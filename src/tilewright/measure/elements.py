@@ -77,6 +77,11 @@ class Elements(NamedTuple):
         return factors_text(self.a, self.b, self.recipe, self.fast_accumulation)
 
     @property
+    def beside(self) -> DType:
+        """The type of what an epilogue reads and of the sums that it writes: the result's, or bf16 of fp8."""
+        return dtypes.bf16 if self.out in dtypes.FP8 else self.out
+
+    @property
     def is_plain(self) -> bool:
         """Whether all are of one type that needs no scales."""
         return self.a is self.b is self.out and self.a in dtypes.FLOATS

@@ -46,7 +46,10 @@ class Form:
         self.roles = (*EXCHANGED, *range(len(OPERANDS), len(self.names)))
         self.device, self.in_place = out.device, backend.reads_in_place(out.device)
         self.tensors = all(is_torch(array) for array in arrays if array is not None)
-        self._library = library = library_of(arrays[OUT], "out")
+        self._libraries = {
+            slot.position: library_of(arrays[slot.position], self.names[slot.position]) for slot in slots
+        }
+        library = self._libraries[OUT]
         self.stream = library.stream_reader(out.device)
         self.written = library.written()
         self.address = library.address
@@ -101,17 +104,21 @@ class Form:
         return pointers
 
     def _check_form(self, array: Any, slot: Slot) -> None:
-        """Raise a ValueError unless an array has the slot's form, if maybe not in the words of the plan's library."""
+        """Raise a ValueError unless an array has the slot's form, also if its library describes it otherwise."""
         name = self.names[slot.position]
-        operand, library = adopt(array, name), library_of(array, name)
+        operand = adopt(array, name)
         differences = slot.differences(operand)
-        alike = library is self._library or (slot.device == HOST and self.written is None and library.written() is None)
-        if not alike:  # streams differ, or who is told of changes
-            differences = f"it is a {type(array).__name__}, and the plan's arrays are of another library"
+        if not differences and not self._is_alike(array, slot):
+            differences = f"it is a {type(array).__name__}, of another library"
         elif not differences and not operand.writable and (slot.position == OUT or slot.position in self.outputs):
             differences = "it is read-only"
         if differences:
             raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
+
+    def _is_alike(self, array: Any, slot: Slot) -> bool:
+        """Whether an array's library has the streams of the plan's, and is told of changes as that is."""
+        here, there = library_of(array, self.names[slot.position]), self._libraries[slot.position]
+        return here is there or (slot.device == HOST and here.written() is None and there.written() is None)
 
     def check_present(self, arrays: Sequence[Any]) -> None:
         """Raise a ValueError if a call has other operands between b and out than the plan was made for."""

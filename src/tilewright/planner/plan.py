@@ -139,7 +139,7 @@ class Plan:
         fixes the activation or the expression, whose operands and outputs are given anew. stream: as in `matmul`.
 
         Raises ValueError for arrays or scalars that the plan was not made for, and TypeError for a scalar that is not a
-        number.
+        number and for arrays that no plan takes.
         """
         if TORCH.traces():
             return TORCH.untraced(self.__call__)(

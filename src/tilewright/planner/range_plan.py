@@ -76,7 +76,7 @@ class RangePlan:
                 a, b, c, bias=bias, alpha=alpha, beta=beta, operands=operands, outputs=outputs, scale_a=scale_a,
                 scale_b=scale_b, zero_a=zero_a, scale_out=scale_out, out=out, stream=stream,
             )  # fmt: skip
-        shape: tuple[int, ...] = getattr(a, "shape", ())
+        shape: tuple[int, ...] = a.shape if hasattr(a, "shape") else adopt(a, "a").shape
         rows = shape[0] if len(shape) == 2 else 0
         key = (rows, describe(scale_a, SCALES[0])[0][2]) if self._apart and scale_a is not None else rows
         plan = self._plans.get(key)

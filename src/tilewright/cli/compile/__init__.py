@@ -89,7 +89,7 @@ def compile(
     begun = time.monotonic()
     products = list(_products(wanted, rows))
     with progress("choosing kernels") as bar:
-        problems = _told((problem_of(each, bias, activation, said) for each in products), len(products), bar)
+        problems = _problems(_told(products, bar), bias, activation, said)
         units = units_of(problems, hardware)
     with progress("compiling") as bar:
         ahead = prepare(units, hardware.arch, jobs=jobs, report=lambda done, total: bar(done / max(total, 1)))
@@ -154,11 +154,21 @@ def _products(shapes: "list[Shape]", rows: str | None) -> "Iterator[Shape]":
         yield from (replace(shape, m=m) for m in values)
 
 
-def _told(problems: "Iterable[Problem]", total: int, bar: Any) -> "Iterator[Problem]":
-    for number, problem in enumerate(problems):
+def _problems(products: "Iterable[Shape]", *epilogue: Any) -> "Iterator[Problem]":
+    """What calls pose, results of fp8 with a scale and without one."""
+    from tilewright.dtypes import FP8
+
+    for product in products:
+        yield problem_of(product, *epilogue)
+        if product.elements.out in FP8:
+            yield problem_of(product, *epilogue, scales_out=True)
+
+
+def _told(products: "list[Shape]", bar: Any) -> "Iterator[Shape]":
+    for number, product in enumerate(products):
         if number % 64 == 0:
-            bar(number / total)
-        yield problem
+            bar(number / len(products))
+        yield product
 
 
 def parse_rows(text: str) -> list[int]:
