@@ -14,7 +14,7 @@ FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.999, 1e-40, -1e-40, 1e38,
           math.inf, -math.inf, math.nan, 2147483648.0, 0.1, 1 / 3, 256.5]  # fmt: skip
 
 
-def evaluate(body, inputs, width):
+def evaluate(body, inputs, width, target="sm_90a"):
     """Run PTX on three 64-bit inputs per lane.
 
     The body computes %d (of `width` bits, %h for 16) from %a, %b, %c (32 bits), %A, %B, %C (64 bits) and
@@ -23,7 +23,7 @@ def evaluate(body, inputs, width):
     result = {16: "%h", 32: "%d", 64: "%D"}[width]
     ptx = f"""
 .version 9.0
-.target sm_90a
+.target {target}
 .address_size 64
 .visible .entry op(.param .u64 out, .param .u64 in) {{
   .reg .b16 %h, %ha, %hb, %hc;

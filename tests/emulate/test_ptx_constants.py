@@ -74,7 +74,24 @@ def test_expressions_have_the_values_of_ptxas(text, value):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "(", "4*", "4 4", "*4", "a*2", "%r1", "!%p1", "-%r1", "4)", "-0f3F800000", "1?2", "~1.5"]
+    "text",
+    [
+        "",
+        "(",
+        "4*",
+        "4 4",
+        "*4",
+        "a*2",
+        "%r1",
+        "!%p1",
+        "-%r1",
+        "4)",
+        "-0f3F800000",
+        "1?2",
+        "~1.5",
+        "0f12 + 1",
+        "1 + " + "9" * 60,
+    ],
 )
 def test_other_texts_are_none(text):
     assert constant_of(text) is None

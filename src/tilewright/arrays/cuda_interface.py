@@ -4,7 +4,6 @@ import operator
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -63,19 +62,16 @@ class CudaInterface(GpuLibrary):
             interface = array.__cuda_array_interface__
             address, read_only = interface["data"]
             pointer = operator.index(address)
-            shape = _extents(interface["shape"], 0)
+            shape = tuple(map(operator.index, interface["shape"]))
             given, masked = interface.get("strides"), interface.get("mask") is not None
-            strides = None if given is None else _extents(given)
-            if strides is not None and len(strides) != len(shape):
-                raise ValueError(f"{len(strides)} strides of {len(shape)} dimensions")
+            strides = None if given is None else tuple(map(operator.index, given))
             typestr = str(interface["typestr"])
             # Type strings know no bf16 ("<V2") and no fp8 ("<V1", "<f1"): the array's own dtype does.
             kind = array.dtype if hasattr(array, "dtype") else np.dtype(typestr)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArgumentTypeError(
-                f"{argument}.__cuda_array_interface__ is malformed ({error!r}): pass an array whose interface has "
-                f"data, shape and typestr as numbers, tuples of them, and a type string"
-            ) from error
+            raise _malformed(argument, repr(error)) from error
+        if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+            raise _malformed(argument, f"its shape is {shape}, and its strides are {strides}")
         if typestr.startswith(">"):
             raise ArgumentTypeError(f"{argument}.dtype={typestr} is byte-swapped: convert it first")
         dtype = dtypes.parse(kind, f"{argument}.dtype")
@@ -89,12 +85,11 @@ class CudaInterface(GpuLibrary):
         return Operand(pointer, shape, steps, dtype, number, not read_only, array)
 
 
-def _extents(values: Any, least: float = -inf) -> tuple[int, ...]:
-    """The integers of a tuple; raises a TypeError for something else, and a ValueError below `least`."""
-    found = tuple(map(operator.index, values))
-    if min(found, default=0) < least:
-        raise ValueError(f"negative extents in {found}")
-    return found
+def _malformed(argument: str, why: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{argument}.__cuda_array_interface__ is malformed ({why}): pass an array whose interface has data, shape and "
+        "typestr as numbers, tuples of them, and a type string"
+    )
 
 
 def _device_of(pointer: int, argument: str) -> int:

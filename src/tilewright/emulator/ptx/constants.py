@@ -152,7 +152,8 @@ def _number(text: str) -> Number:
     found = parse_constant(text)
     if isinstance(found, Float):
         return found.value
-    assert isinstance(found, Integer)
+    if found is None:  # too many digits, or too few
+        raise _NoExpression
     return _wrapped(found.value, text.endswith("U") or found.value >= 1 << 63)
 
 
