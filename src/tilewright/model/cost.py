@@ -45,7 +45,8 @@ class Costs(NamedTuple):
     (tile_m + tile_n) / (tile_m * tile_n).
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
-    promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies.
+    promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies;
+    twice as many for a step in which all wait for each other.
     finish: clocks that tensor cores wait for a clock of CUDA cores that finish sums; half, but at the end, by turns.
     """
 
@@ -159,8 +160,9 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     step = _fourth(multiply) + _fourth(smem) + _fourth(fill) + _fourth(handover)
     if tiles.promotion and costs.promotion:
         added = tile_m * tile_n * tiles.promotion.instructions / gpu.macs("cuda_cores", fp32)
+        waits = 2.0 if tiles.promotion.in_step else tile_m / 64 / tiles.sharers
         at_once = 1 if tiles.promotion.in_step else tiles.sharers
-        step += _fourth((multiply + added) / at_once + tile_m / 64 * costs.promotion / tiles.sharers)
+        step += _fourth((multiply + added) / at_once + waits * costs.promotion)
     elements = tile_m * tile_n / tiles.split_k
     size = tiles.cluster_m * tiles.cluster_n * tiles.split_k
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
