@@ -18,7 +18,6 @@ from tilewright.emulator import (
     PtxSyntaxError,
     UnsupportedInstruction,
 )
-from tilewright.emulator.machine import machine
 from tilewright.errors import OutOfMemoryError
 
 ACCESS = """
@@ -225,8 +224,7 @@ def mbarrier(copy):
     device.launch(kernel, (1,), (32,), [device.allocate(128), device.upload(np.arange(32, dtype=np.int32))])
 
 
-def test_a_deadlock_at_test_wait_says_what_is_missing(monkeypatch):
-    monkeypatch.setattr(machine, "POLLING_ROUNDS", 100)
+def test_a_deadlock_at_test_wait_says_what_is_missing():
     with pytest.raises(Deadlock, match=r"test_wait.*arrivals 33 of 33, 256 bytes more than expected have arrived"):
         mbarrier(copy=0)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulate.nvrtc import compile_ptx
-from tilewright.emulator import Deadlock, Device
+from tilewright.emulator import Deadlock, Device, StepLimit
 from tilewright.emulator.machine import machine
 from tilewright.emulator.machine.waiting import stillness
 
@@ -137,6 +137,14 @@ def test_loops_that_nothing_ends_are_deadlocks_soon(ptx, monkeypatch, entry, pol
 )  # fmt: skip
 def test_loops_that_end_by_themselves_do(ptx, entry, threads, first, policy):
     assert launch(ptx, entry, policy, threads) == [first, 0]
+
+
+def test_counted_polls_end_with_words_of_their_own(ptx, monkeypatch):
+    monkeypatch.setattr(machine, "POLLING_ROUNDS", 150)
+    with pytest.raises(
+        StepLimit, match=r"polled 150 times.* may give up later.*\n  CTA 0, .* polling memory in the loop"
+    ):
+        launch(ptx, "counted", "eager", 1)
 
 
 def test_large_memory_is_looked_at_only_where_registers_stay(ptx, monkeypatch):

@@ -182,7 +182,7 @@ def test_a_plan_takes_every_input_on_the_host_of_its_form(backend, alike):
 def test_a_plan_refuses_outs_that_are_read_only_and_arrays_elsewhere(backend):
     a, b, out = f16(8, 8), f16(8, 8), f16(8, 8)
     plan = tw.plan(a, b, out=out, backend=backend)
-    with pytest.raises(ValueError, match="out is not as the plan wants it: it is read-only"):
+    with pytest.raises(ValueError, match="out is read-only: pass a writable array"):
         plan(a, b, out=read_only(out))
     with pytest.raises(ValueError, match="a is not as the plan wants it: device GPU 0 instead of the CPU"):
         plan(GpuArray(a), b, out=out)

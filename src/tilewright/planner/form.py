@@ -111,7 +111,7 @@ class Form:
         if not differences and not self._is_alike(array, slot):
             differences = f"it is a {type(array).__name__}, of another library"
         elif not differences and not operand.writable and (slot.position == OUT or slot.position in self.outputs):
-            differences = "it is read-only"
+            raise ArgumentValueError(f"{name} is read-only: pass a writable array")
         if differences:
             raise ArgumentValueError(f"{name} is not as the plan wants it: {differences}; make another plan")
 

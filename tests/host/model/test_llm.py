@@ -230,12 +230,21 @@ def test_which_layers_have_experts(changes, dense):
         ({"layer_types": ["sliding_attention", "full_attention"] * 12, "sliding_window": 128}, (128, 12)),
         ({"layer_types": ["full_attention"] * 24}, (0, 0)),
         ({"sliding_window_pattern": 6, "sliding_window": 512}, (512, 20)),
-        ({"model_type": "gemma2", "hidden_act": "gelu", "sliding_window": 4096}, (4096, 12)),
+        ({"model_type": "gemma2", "sliding_window": 4096}, (4096, 12)),
     ],
 )
 def test_which_layers_have_windows(changes, windowed):
     model = architecture(QWEN_MOE | changes, "windows")
     assert (model.window, model.windowed_layers) == windowed
+
+
+@pytest.mark.parametrize(
+    ("changes", "tied"), [({}, False), ({"model_type": "gemma2"}, True), ({"model_type": None}, False)]
+)
+def test_gemma_ties_its_embedding_unless_it_says_otherwise(changes, tied):
+    config = {name: value for name, value in (QWEN_MOE | changes).items() if name != "tie_word_embeddings"}
+    assert architecture(config, "model").tied == tied
+    assert not architecture(config | {"tie_word_embeddings": False}, "model").tied
 
 
 def test_attention_within_windows():
@@ -260,7 +269,10 @@ def test_attention_within_windows():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"hidden_act": "gelu", "model_type": "bert"}, "hidden_act='gelu' is of feed-forward networks without a gate"),
+        ({"model_type": "bert"}, "the layers of model_type='bert' are not known here: give a Llama, Mistral"),
+        ({"model_type": "mllama"}, "model_type='mllama'"),
+        ({"model_type": "qwen3_next"}, "model_type='qwen3_next'"),
+        ({"model_type": "deepseek_v32"}, "model_type='deepseek_v32'"),
         ({"attention_chunk_size": 8192}, "attention in chunks .* is not known here: give a Llama"),
         ({"layer_types": ["full_attention"] * 3}, "layer_types must have 24 entries"),
         ({"layer_types": ["linear_attention"] * 24}, "of full_attention and sliding_attention: give them"),

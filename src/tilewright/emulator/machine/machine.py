@@ -50,7 +50,7 @@ HEARTBEAT = 64
 PATIENCE = 100
 """Consecutive turns of polling loops alone after which the threads that wait at a try_wait give up."""
 POLLING_ROUNDS = 20_000
-"""Consecutive turns of polling loops alone after which the launch counts as deadlocked."""
+"""Consecutive turns of polling loops alone after which the launch ends, although their registers change."""
 
 
 class Machine:
@@ -315,7 +315,7 @@ class Machine:
                 self._stillness.begin_anew()
             elif still or self._idle_rounds > POLLING_ROUNDS:
                 self._polled = resumed
-                raise self._deadlock()
+                raise self._deadlock() if still else self._endless()
         self._make_ready(resumed)
 
     def _make_ready(self, groups: list[tuple[int, Group]]) -> None:
@@ -329,6 +329,14 @@ class Machine:
         """The place where the launch seems to spend its time while a group runs, in words."""
         busiest = self._program.blocks[int(self._executed.argmax())].instructions[0]
         return f"{self._words.name(group)} ran, and most often executed was what follows {busiest}"
+
+    def _endless(self) -> StepLimit:
+        waiting = "\n".join(f"  {line}" for line in self._waiting())
+        return StepLimit(
+            f"threads have polled {POLLING_ROUNDS:,} times, and nothing else has happened; a loop that counts or looks "
+            f"at a clock may give up later, so let it give up sooner here:\n{waiting}",
+            threads=self._words.name(self._living()),
+        )
 
     def _deadlock(self) -> Deadlock:
         if not self._polled and not self.mbarriers.describe_waiting():

@@ -18,8 +18,10 @@ FOLDER = Path(__file__).parent / "configs"
 MOST = 1 << 24
 """No extent of a model is as large."""
 
-_WITHOUT_GATE = ("gelu", "gelu_new", "gelu_fast", "relu", "relu2")
-"""The functions of feed-forward networks that have no gate, but for Gemma's."""
+_KNOWN = ("llama", "mistral", "mixtral", "qwen2", "qwen3", "deepseek_v2", "deepseek_v3", "gpt_oss", "gemma", "phi3",
+          "olmo", "kimi_k2")  # fmt: skip
+"""How the types of models begin whose layers are known here, but for those that are not."""
+_OTHERS = ("qwen3_next", "deepseek_v32", "gemma3n")
 _FAMILIES = "Llama, Mistral, Qwen, DeepSeek or GPT-OSS"
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 
@@ -113,7 +115,7 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     """The architecture of the fields of a config.json; an ArgumentValueError names a field that is missing or wrong."""
     nested = config.get("text_config")
     fields = _Fields(nested if isinstance(nested, dict) else config, name)
-    _require_gate(fields)
+    _require_known(fields)
     layers = fields.number("num_hidden_layers")
     heads = fields.number("num_attention_heads")
     latents = None
@@ -158,7 +160,7 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
         heads=heads,
         key_value_heads=key_value_heads,
         head=head or hidden // heads,
-        tied=bool(fields.values.get("tie_word_embeddings", False)),
+        tied=bool(fields.values.get("tie_word_embeddings", str(fields.values.get("model_type")).startswith("gemma"))),
         latents=latents,
         experts=experts,
         window=window,
@@ -166,13 +168,13 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     )
 
 
-def _require_gate(fields: "_Fields") -> None:
-    """Raise an ArgumentValueError if the feed-forward networks have two products, and not three."""
-    function = fields.values.get("hidden_act")
-    if function in _WITHOUT_GATE and not str(fields.values.get("model_type")).startswith("gemma"):
+def _require_known(fields: "_Fields") -> None:
+    """Raise an ArgumentValueError for a type of model whose layers are other ones; one that says none is taken."""
+    kind = fields.values.get("model_type")
+    if kind is not None and (not str(kind).startswith(_KNOWN) or str(kind).startswith(_OTHERS)):
         raise ArgumentValueError(
-            f"{fields.name}: hidden_act={function!r} is of feed-forward networks without a gate, which are not known "
-            f"here: give a {_FAMILIES}"
+            f"{fields.name}: the layers of model_type={str(kind)!r} are not known here: give a {_FAMILIES}, or leave "
+            f"model_type out if its layers are such"
         )
 
 
