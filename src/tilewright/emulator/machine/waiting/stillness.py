@@ -16,7 +16,7 @@ from tilewright.emulator.ptx.syntax import Instruction, Operand, Special, Vector
 _FIRST = 128
 """The turn from which states are compared: with the one at the last power of two, so that any period is found."""
 _MOST_LOOKS = 8
-"""How often memory is looked at for one such state."""
+"""How often memory is looked at for one such state, and registers until then."""
 _MOST_BYTES = 1 << 28
 """Of memory; a larger one is not looked at."""
 _SEEN = PURE | {
@@ -49,15 +49,17 @@ class Stillness:
         self._turn += 1
         if self._turn < _FIRST:
             return False
-        registers = self._registers(polling, meeting)
         if self._turn & (self._turn - 1) == 0:
-            self._kept, self._memory, self._looks = registers, b"", 0
+            self._kept, self._memory, self._looks = self._registers(polling, meeting), b"", _MOST_LOOKS
             self._before = self._executed.copy()
             return False
-        if registers != self._kept or self._looks == _MOST_LOOKS or not self._is_all_seen():
+        if not self._looks or self._registers(polling, meeting) != self._kept:
+            return False
+        if not self._is_all_seen():
+            self._looks = 0
             return False
         memory, before = self._contents(), self._memory
-        self._memory, self._looks = memory, self._looks + 1
+        self._memory, self._looks = memory, self._looks - 1
         return memory == before != b""
 
     def _is_all_seen(self) -> bool:
