@@ -1,9 +1,9 @@
 """Print what the planner's choices reach of the best that was measured, by record: suites, random products and others.
 
 In each product of a record, the model picks one of the Configs that were measured of it, and the share is the picked
-one's rate over the best one's, as calibrate.py compares them. With few rows, the model also picks the kernel. What the
-picks have with trees that correct them, fitted to other products, is from results/correction_*.json, where
-fit_correction.py writes it. docs/choosing.md shows the table.
+one's rate over the best one's, as calibrate.py compares them. What the picks have with trees that correct them, fitted
+to other products, is from results/correction_*.json, where fit_correction.py and fit_gemv.py write it; with few rows,
+the model also picks the kernel. docs/choosing.md shows the table.
 
 python tools/choice_shares.py
 """
@@ -18,10 +18,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import Launch, Measured, Shape, load, measured_of, posed  # noqa: E402
+from calibrate import Measured, Shape, load, posed  # noqa: E402
 
-from tilewright.hardware import recognize  # noqa: E402
-from tilewright.kernels.gemv_time import RANKED  # noqa: E402
+from tilewright.kernels.gemv_time import TREES_OF_GEMV  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
 from tilewright.model.cost import COSTS  # noqa: E402
@@ -31,7 +30,7 @@ from tilewright.planner.copies import Copied, copied  # noqa: E402
 
 RESULTS = ROOT / "results"
 RECORDS = {
-    "proof_without_quack": "suite proof, untuned and tuned Configs",
+    "proof": "suite proof, untuned and tuned Configs",
     "calibration_h200": "layers and squares",
     "by_turns_h200": "large products, by turns and together, each at its own clocks",
     "sweep_h200": "random products and batches",
@@ -85,6 +84,10 @@ FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",
     "gemv_decode_h100": "the same, other GPU",
     "gemv_odd_h100": "1 to 16 rows, by `gemv` or `wgmma`, rows of weights that are aligned to less than 16 bytes too",
+    "gemv_now_h200": "1 to 8 rows, by `gemv` or `wgmma`, later",
+    "gemv_random_h200": "1 to 16 rows of random weights, by `gemv` or `wgmma`",
+    "gemv_random_second_h200": "the same, later",
+    "gemv_odd_h200": "1 to 16 rows of weights of any alignment, nt and nn",
 }
 
 UNSEEN = {
@@ -122,22 +125,34 @@ def table() -> list[str]:
         nbytes: json.loads((RESULTS / path.name).read_text(encoding="utf-8")) for nbytes, path in TREES.items()
     }
     corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
-    for name, about in {**RECORDS, **FEW_ROWS}.items():
-        picked = list(_few_rows(name) if name in FEW_ROWS else _of_wgmma(name))
+    for name, about in RECORDS.items():
+        picked = list(_of_wgmma(name))
         mean, worst, configs = _summary(picked)
         number, *_, better, least, _ = corrected.get(name, ["", "", "", ""])
+        shown = f"{better:.3f}" if number else ""
         lines.append(
             f"| {about} | {name}.json | {len(picked)} | {configs:.0f} | {mean:.3f} | {worst.share:.2f}, "
-            f"{worst.shape} | {number} | {better} | {least} |"
+            f"{worst.shape} | {number} | {shown} | {least} |"
         )
+    few_rows = json.loads((RESULTS / TREES_OF_GEMV.name).read_text(encoding="utf-8"))
+    for name, about in FEW_ROWS.items():
+        number, *_, mean, worst, _, better, least, _ = few_rows[name]
+        shown = f"{number} |  | {mean:.3f} | {worst} | {number} | {better:.3f} | {least}"
+        lines.append(f"| {about} | {name}.json | {shown} |")
     lines.append("")
     for nbytes, about in ((2, "2 bytes"), (1, "1 byte")):
         number, mean, least, low, better, highest, lower = shares_of[nbytes]["all"]
         lines.append(
-            f"Of all {number} products with elements of {about} that are corrected, the picks have {mean} by "
+            f"Of all {number} products with elements of {about} that are corrected, the picks have {mean:.3f} by "
             f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
-            f"{better}, {highest} at least and {lower} below 0.9."
+            f"{better:.3f}, {highest} at least and {lower} below 0.9."
         )
+    number, mean, least, low, better, highest, lower, *_ = few_rows["all"]
+    lines.append(
+        f"Of all {number} products of up to 16 rows, the Configs of `gemv` that are picked have {mean:.3f} of its best "
+        f"one by arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other weights, "
+        f"{better:.3f}, {highest} at least and {lower} below 0.9."
+    )
     return lines + _unseen_table()
 
 
@@ -178,32 +193,6 @@ def _unseen(name: str) -> Iterator[Picked]:
         ranked = list(_ranked(each))
         choice = float(each.again[ranked.index(min(ranked))])  # the first of equals
         yield Picked(each.shape, each.us.size, float(each.again[each.us.argmin()]) / choice)
-
-
-def _few_rows(name: str) -> Iterator[Picked]:
-    """Of what is offered, since a sweep of all Configs has others; the times are those that the planner compares."""
-    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    gpu = recognize(record["gpu"])
-    assert gpu is not None
-    products: dict[Shape, dict[str, list[Launch]]] = {}
-    for m, n, k, layout, kernel, fields, us, _ in record["launches"]:
-        if kernel in KERNELS:
-            config = KERNELS[kernel].config_type(**dict(zip(record["columns"][kernel], fields, strict=True)))
-            launches = products.setdefault(Shape(m, n, k, layout=layout), {"gemv": [], "wgmma": []})
-            launches[kernel].append(Launch(config, us, us))
-    for shape, launches in products.items():
-        problem, gemv = posed(shape), KERNELS["gemv"]
-        offered = set(gemv.configs(problem, gpu))
-        ranked = []
-        for config, us, _ in launches["gemv"]:
-            predicted = gemv.predict(config, problem, gpu, "recorded") if config in offered else None
-            if predicted is not None:
-                ranked.append((predicted.seconds * 1e6 * RANKED[shape.layout[1] == "t"], us))
-        if launches["wgmma"]:
-            others = measured_of(gpu, shape, launches["wgmma"])
-            ranked += zip(_ranked(others), others.us.tolist(), strict=True)
-        _, choice = min(ranked, key=lambda each: each[0])  # the first of equals
-        yield Picked(shape, len(ranked), min(us for _, us in ranked) / choice)
 
 
 def _ranked(measured: Measured) -> Iterator[float]:

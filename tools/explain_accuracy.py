@@ -30,7 +30,7 @@ from tilewright.planner.copies import Copied, copied  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
 SUITES = (
-    "proof_without_quack", "wgmma_vs_cublas", "batch_invariant", "few_rows", "odd_suite", "odd_small", "batches",
+    "proof", "wgmma_vs_cublas", "batch_invariant", "few_rows", "odd_suite", "odd_small", "batches",
     "chains", "low_precision",
 )  # fmt: skip
 """Those of an H200."""

@@ -8,6 +8,7 @@ examples:
   python tools/gemv_sweep.py gemv.json                       as many products as fit into 100 seconds
   python tools/gemv_sweep.py gemv.json --rows 1 --layouts nt --most 200    all Configs of one row
   python tools/gemv_sweep.py gemv.json --dtype fp32                        on CUDA cores
+  python tools/gemv_sweep.py gemv.json --seed 1                            of random weights instead, of any alignment
 """
 
 import argparse
@@ -18,6 +19,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +36,7 @@ from tilewright.kernels.kernel import Kernel  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.planner.tuning.candidates import Candidate  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
+from tilewright.rounding import round_up  # noqa: E402
 
 WEIGHTS = ((12288, 4096), (4096, 11008), (28672, 8192), (7168, 2048), (1024, 8192), (2048, 7168))
 """(n, k) of layers of decoders, from 17 to 470 MB."""
@@ -47,6 +50,7 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", choices=("nt", "nn"), default=["nt", "nn"], help="default: both")
     parser.add_argument("--dtype", choices=("bf16", "fp16", "fp32"), default="bf16", help="default: bf16")
     parser.add_argument("--weights", nargs="+", default=WEIGHTS, type=extents, metavar="NxK", help="of other layers")
+    parser.add_argument("--seed", type=int, help="of random weights, with any of the rows and layouts")
     parser.add_argument("--most", type=int, default=24, help="Configs of a product, the model's first (default: 24)")
     parser.add_argument("--seconds", type=float, default=100, help="after which no product is begun (default: 100)")
     options = parser.parse_args()
@@ -66,7 +70,7 @@ def main() -> None:
     }
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:
-        for m, layout, (n, k) in product(options.rows, options.layouts, options.weights):
+        for m, layout, (n, k) in products(options):
             if (elapsed := time.monotonic() - begun) > options.seconds:
                 break
             problem = posed(Shape(m, n, k, 1, layout, options.dtype))
@@ -76,6 +80,21 @@ def main() -> None:
             except KeyboardInterrupt:
                 break
             options.record.write_text(text_of(about, launches))
+
+
+def products(options: argparse.Namespace) -> Iterator[tuple[int, str, tuple[int, int]]]:
+    """The numbers of rows, layouts and (n, k) that are asked for; random ones have no end."""
+    yield from product(options.rows, options.layouts, options.weights) if options.seed is None else drawn(options)
+
+
+def drawn(options: argparse.Namespace) -> Iterator[tuple[int, str, tuple[int, int]]]:
+    """Random ones, of 0.5 MB to 512 MB of 2 bytes: most as layers have them, others of any alignment."""
+    random = Random(options.seed)
+    while True:
+        unit = random.choice((1, 8, 64, 128, 128, 256))
+        n, k = (round_up(int(2 ** random.uniform(least, 15.2)), unit) for least in (7, 6))
+        if 2**18 < n * k < 2**28:
+            yield random.choice(options.rows), random.choice(options.layouts), (n, k)
 
 
 def extents(text: str) -> tuple[int, int]:

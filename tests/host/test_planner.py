@@ -124,7 +124,7 @@ CHOICES = (
     (
         "1x4096x4096 nt bf16",
         H200,
-        GemvConfig(tile_n=4, warps=4, ctas=9, prefetch=264),
+        GemvConfig(tile_n=2, warps=4, in_flight=2, ctas=9, prefetch=264),
     ),
     (
         "512x512x512 nt bf16",

@@ -343,6 +343,9 @@ def test_the_shipped_tables_are_for_these_kernels_and_are_used(folder, monkeypat
         assert len(table)
         for entry in table.entries():
             n, k, _, layout, dtype, *_ = entry.key
-            problem = problem_of(Shape(entry.m, n, k, dtype, layout), bias=False, activation=None)
+            recipes = ("tensor", "tensor fast", "row", "row fast") if entry.key.epilogue else ()
+            elements = [dtype, *(f"{dtype} {recipe}" for recipe in recipes)]
+            asked = [problem_of(Shape(entry.m, n, k, each, layout), bias=False, activation=None) for each in elements]
+            (problem,) = (each for each in asked if Key.of(each) == entry.key)
             assert choose(problem, hardware).config == entry.made_config()
             assert choose(problem, hardware, measured=False).config != entry.made_config()

@@ -21,8 +21,8 @@ from tilewright.problem import Matrix, Problem
 EFFICIENCY = {"compute": 0.66, "memory": 0.86}
 """Shares of the roofline that count where no kernel is known, by what bounds the work: medians on an H200.
 
-compute: products in bf16 at the power limit (results/proof.json). memory: up to 16 rows by weights of 30 MB and more
-(results/gemv_h200.json).
+compute: products in bf16 at the power limit (results/proof_first_look.json). memory: up to 16 rows by weights of 30 MB
+and more (results/gemv_h200.json).
 """
 
 ROOFLINE = "roofline"

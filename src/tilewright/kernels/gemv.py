@@ -11,7 +11,7 @@ from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import RANKED, Array, Ways, breakdown, seconds, ways_of, wide_loads
+from tilewright.kernels.gemv_time import Array, Ways, breakdown, ranked, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
@@ -177,11 +177,15 @@ class GemvKernel(Kernel):
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked beside other kernels."""
         configs, times = self._timed(problem, hardware)
-        return float(times.min()) * RANKED[_k_major(self.oriented(configs[0], problem))]
+        return float(times.min()) * self._ranked(configs[0], problem)
 
     def ranked_seconds(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> float:
         """The same of any Config."""
-        return self.predict(config, problem, hardware).seconds * RANKED[_k_major(self.oriented(config, problem))]
+        return self.predict(config, problem, hardware).seconds * self._ranked(config, problem)
+
+    def _ranked(self, config: GemvConfig, problem: Problem) -> float:
+        """What that time is of the predicted one."""
+        return ranked(config.tile_m, _k_major(self.oriented(config, problem)))
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:

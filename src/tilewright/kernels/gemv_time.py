@@ -2,16 +2,22 @@
 
 A CTA waits for rounds of loads, and memory brings the weights of all CTAs; of what these two take, neither hides much
 of the other, so their times add up. The constants were fitted to results/gemv_h200.json, gemv_odd_h100.json and
-gemv_decode_h100.json, most to Configs that are near a product's best one; docs/choosing.md has what choices reach.
+gemv_decode_h100.json, most to Configs that are near a product's best one. How much longer launches took is a sum of
+small trees, as model/ranking/correction.py has it of other kernels; tools/fit_gemv.py fits them to more records, and
+docs/choosing.md has what choices reach.
 """
 
+import json
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tilewright.hardware import Hardware
 from tilewright.model.prediction import Breakdown, Parts
+from tilewright.model.ranking.correction import TREES, is_known
+from tilewright.model.ranking.trees import Trees
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:  # which takes longer to import than this module
@@ -46,9 +52,26 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-RANKED = {True: 0.92, False: 1.16}
-"""What the time that is compared with those of other kernels is of this one, by whether B is contiguous along k: those
-by which `wgmma` chooses are mostly too short, and most of all there."""
+_RANKED, _RANKED_SIXTEEN, _RANKED_ACROSS = 0.84, 0.93, 1.16
+"""What the time that is compared with those of other kernels is of this one, where B is contiguous along k, where it is
+and there are more than 8 rows, and where it is not: those by which `wgmma` chooses are mostly too short, and most of
+all for the fewest rows."""
+
+TREES_OF_GEMV = TREES[2].with_name("correction_gemv.json")
+"""Where the trees are, for elements of 2 bytes."""
+
+FEATURES = (
+    "waves", "filled", "even", "rounds", "rounds_filled", "n", "k", "warps", "in_flight", "split_k", "ctas", "tile_m",
+    "tile_n", "k_parts", "k_major", "vectors", "b_straddles", "a_straddles", "b_bytes", "bandwidth",
+)  # fmt: skip
+"""What trees ask about: of a product, and of Configs on a GPU.
+
+waves: how often all room for CTAs is filled. filled, even, rounds_filled: what whole waves, equal shares of the SMs and
+whole rounds of loads have of the work. vectors: of 16 bytes of weights that a lane has under way. bandwidth: in TB/s.
+"""
+_OF_PRODUCT = range(FEATURES.index("warps"))
+_OF_CONFIG = range(_OF_PRODUCT.stop, len(FEATURES))
+GROUPS = _OF_PRODUCT, _OF_CONFIG
 
 
 class Ways(NamedTuple):
@@ -57,9 +80,12 @@ class Ways(NamedTuple):
     at_once: the CTAs for which there is room. step_k: what of k all workers of a tile have under way at once.
     loading: seconds that the loads of a round of a CTA take. ending: what the first and last steps take. exchange: for
     the sums of other CTAs. cta_bytes: the weights of a CTA for one k. bandwidth: bytes per second of all of memory.
-    slower: how many times as long all takes.
+    slower: how many times as long all takes. of_config: a row for each of FEATURES. known: whether launches on such a
+    GPU are on record.
     """
 
+    known: bool
+    of_config: Array
     tile_m: Array
     tile_n: Array
     split_k: Array
@@ -75,9 +101,15 @@ class Ways(NamedTuple):
     slower: Array
 
 
+@cache
+def trees() -> Trees:
+    """Those that come with the package."""
+    return Trees.stored(json.loads(TREES_OF_GEMV.read_text(encoding="utf-8")), FEATURES, GROUPS)
+
+
 def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     """Configs with their Constants, of problems that are stored alike, as their times see them."""
-    rows = []
+    rows, of_config = [], []
     for config, constants in fitting:
         of_b, of_a = wide_loads(config, constants.b_k_major), max(config.tile_m // constants.rows_apart, 1)
         loads = of_b * (2 if constants.b_straddles else 16 // constants.b_bytes) + 2 * of_a * constants.a_straddles
@@ -100,43 +132,86 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 (1.0 if constants.b_k_major else _ACROSS) * (_SIXTEEN if config.tile_m > 8 else 1.0),
             )
         )
-    return Ways(*np.array(rows, np.float64).T)
+        of_config.append(
+            (
+                config.warps, config.in_flight, config.split_k, config.ctas, config.tile_m, config.tile_n,
+                config.k_parts, constants.b_k_major, of_b * config.in_flight, constants.b_straddles,
+                constants.a_straddles, constants.b_bytes, hardware.memory_bandwidth / 1e12,
+            )
+        )  # fmt: skip
+    elements = fitting[0][1].Input
+    known = is_known(elements, hardware) and elements.nbytes == 2
+    return Ways(known, np.array(of_config, np.float64).T, *np.array(rows, np.float64).T)
 
 
 class _Waves(NamedTuple):
-    """The CTAs of each way in waves: how many, with what the last one adds, and what one takes for each reason."""
+    """The CTAs of each way in waves: how many, with what the last one adds, and what one takes for each reason.
+
+    of_product: a row for each of FEATURES.
+    """
 
     waves: Array
     with_last: Array
     waiting: Array
     loading: Array
     streaming: Array
+    of_product: Array
 
 
 def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
-    _, waves, waiting, loading, streaming = _waves_of(ways, problem)
-    found: Array = waves * ways.slower * (waiting + loading + streaming)
-    return _LAUNCH_SECONDS + np.maximum(found, _sectors(ways, problem))
+    found = _waves_of(ways, problem)
+    return np.maximum(arithmetic(ways, found) * _longer(ways, found), _sectors(ways, problem))
+
+
+def arithmetic(ways: Ways, found: _Waves) -> Array:
+    """The same without trees, where weights are next to each other."""
+    looped: Array = found.with_last * ways.slower * (found.waiting + found.loading + found.streaming)
+    return _LAUNCH_SECONDS + looped
+
+
+def ranked(tile_m: int, k_major: bool) -> float:
+    """What the time that is compared with those of other kernels is of that of Configs; k_major: of B."""
+    if not k_major:
+        return _RANKED_ACROSS
+    return _RANKED_SIXTEEN if tile_m > 8 else _RANKED
+
+
+def measurable(ways: Ways, problem: Problem) -> tuple[Array, Array]:
+    """A column of FEATURES for each way, and seconds without trees: what these are fitted to."""
+    found = _waves_of(ways, problem)
+    return np.concatenate([found.of_product, ways.of_config]), arithmetic(ways, found)
+
+
+def _longer(ways: Ways, found: _Waves) -> "Array | float":
+    """How many times as long launches took as the arithmetic says."""
+    if not ways.known:
+        return 1.0
+    numbers = trees().numbers(found.of_product, _OF_PRODUCT) + trees().numbers(ways.of_config, _OF_CONFIG)
+    return np.exp(trees().logarithms(trees().first + numbers))
 
 
 def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     """Where the time of one way goes, and what limits it."""
     found = _waves_of(ways, problem)
-    waves, with_last, *limits = (each.item() for each in found)
-    looped, epilogue = seconds(ways, problem).item() - _LAUNCH_SECONDS, ways.exchange.item()
-    tail = looped * (1 - waves / with_last)
+    took = seconds(ways, problem)
+    looped, epilogue = took.item() - _LAUNCH_SECONDS, ways.exchange.item()
+    tail = looped * (1 - (found.waves / found.with_last).item())
     parts = Parts(_LAUNCH_SECONDS, _ROUND_SECONDS, looped - tail - _ROUND_SECONDS - epilogue, tail, epilogue)
+    longer = found.waves * took / arithmetic(ways, found)
+    alone = (longer * limit for limit in (found.waiting, found.loading, found.streaming))
     names = ("latency of GMEM", "loads of an SM", "GMEM")
-    by_name = {name: limit * waves for name, limit in zip(names, limits, strict=True)}
+    by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
     by_name["GMEM"] = max(by_name["GMEM"], float(_sectors(ways, problem)))
     return Breakdown(parts, by_name, int(ways.at_once.item()))
 
 
 def _sectors(ways: Ways, problem: Problem) -> "Array | float":
-    """The time in which memory moves weights whose neighbors lie apart, with what lies between."""
+    """The time of a launch in which memory moves weights whose neighbors lie apart, with what lies between."""
     b = problem.b
-    return 0.0 if 1 in (b.row_stride, b.column_stride) else problem.crossing_bytes("b", b) / ways.bandwidth
+    if 1 in (b.row_stride, b.column_stride):
+        return 0.0
+    return _LAUNCH_SECONDS + problem.crossing_bytes("b", b) / ways.bandwidth
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:
@@ -144,14 +219,19 @@ def _waves_of(ways: Ways, problem: Problem) -> _Waves:
     ctas: Array = np.ceil(problem.m / ways.tile_m) * np.ceil(problem.n / ways.tile_n) * ways.split_k
     if problem.batch:
         ctas *= problem.batch_count
-    waves = np.maximum(ctas / at_once, 1.0)
+    filled, shares = ctas / at_once, ctas / ways.sm_count
+    waves = np.maximum(filled, 1.0)
     with_last = waves + _LAST_WAVE * (np.ceil(waves) - waves) / waves
     np.minimum(ctas, at_once, out=ctas)  # from here on, those of one wave
-    rounds = np.ceil(np.ceil(k / ways.tile_k) / ways.steps_at_once)
+    begun = np.ceil(k / ways.tile_k) / ways.steps_at_once
+    rounds = np.ceil(begun)
     waiting = rounds * _ROUND_SECONDS + _CTA_SECONDS + ways.ending + ways.exchange
     loading = rounds * np.ceil(ctas / ways.sm_count) * ways.loading
     streaming = ctas * ways.cta_bytes * k / ways.bandwidth * (1 + _EMPTY * (1 - ctas / at_once))
-    return _Waves(waves, with_last, waiting, loading, streaming)
+    of_product = np.empty((len(_OF_PRODUCT), len(ctas)))
+    of_product[:5] = filled, filled / np.ceil(filled), shares / np.ceil(shares), rounds, begun / rounds
+    of_product[5:] = [[problem.n], [problem.k]]
+    return _Waves(waves, with_last, waiting, loading, streaming, of_product)
 
 
 def wide_loads(config: Any, k_major: bool) -> int:

@@ -45,7 +45,7 @@ MEASURED = (
     Settled(4096, 28672, 8192, 693.5, 1462, 695.0),
     Settled(4096, 7168, 16384, 696.0, 1474, 698.6),
 )
-"""An H200 with a limit of 700 W (results/proof.json, kernel `wgmma`), from the least rate to the highest."""
+"""An H200 with a limit of 700 W (results/proof_first_look.json, kernel `wgmma`), from the least rate to the highest."""
 
 
 BY_DATA = {

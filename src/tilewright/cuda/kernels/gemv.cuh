@@ -109,8 +109,8 @@ __device__ __forceinline__ void add_end(WarpSums<Config>& sums, Activations<Conf
   weights.skip(ahead);
   activations.skip(ahead);
   weights.load_end(words, before, left);
+  weights.cut(words);  // ahead of the other loads, which so find registers
   activations.load_end(x, before, left);
-  weights.cut(words);
   activations.cut(x);
   sums.add(words, x);
 }
@@ -136,7 +136,8 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
   const int first = reach > 0 && worker == 0 ? Config::workers : worker;
   X activations(parameters, tile.batch, first_m, first);
   W weights(parameters, tile.batch, first_n, first);
-  const int steps = (parameters.k - reach) / Config::tile_k, left = parameters.k % Config::tile_k;
+  const int steps = weights.loads ? (parameters.k - reach) / Config::tile_k : 0;
+  const int left = parameters.k % Config::tile_k;
 
   // An earlier grid may still be writing: nothing may be read, but L2 always has what was written
   // last.

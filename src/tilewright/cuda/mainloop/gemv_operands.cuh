@@ -74,6 +74,7 @@ class VectorsAlongK {
   static constexpr int count = size / apart;
   // Elements beyond a step that its loads may read.
   static constexpr int reach = straddles ? wide<Input> : 0;
+  static constexpr bool loads = true;
   using Words = uint32_t[count][straddles ? 8 : 4];
 
   // The lane's place among `apart` vectors.
@@ -110,15 +111,13 @@ class VectorsAlongK {
 
   // A step before which k has `before` elements, and from which on it has `left`.
   __device__ __forceinline__ void load_end(Words& words, int before, int left) const {
+    before += place_in_step<Config>();
     left -= place_in_step<Config>();
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      const Input* const first = at(i, last);
-      if constexpr (straddles) {
-        load_wide_between(words[i], first, before + place_in_step<Config>(), left);
-      } else {
-        load_wide_up_to(words[i], first, runs, left);
-      }
+    if constexpr (straddles) {
+      load_wide_between<Input>(words,
+                               [&](int i) { return Place<Input>{at(i, last), before, left}; });
+    } else {
+      load_wide_up_to(words, runs, left, [&](int i) { return at(i, last); });
     }
   }
 
@@ -186,7 +185,8 @@ struct Weights : VectorsAlongK<Config, Config::tile_n, 8 / Config::k_parts, Conf
 // The same where neighbors in memory are neighbors along n. Of elements of 2 bytes, a lane loads 8
 // of these at once, from 8 * g on, in each of its 8 rows of k. Two rows make pairs along k: row g
 // of block j has column 8 * g + 2 * j of 64, and row g + 8 the next one. Of 4 bytes, it loads 4 in
-// each of 4 rows.
+// each of 4 rows. Chunks that reach beyond a row reach to its neighbors, if rows are next to each
+// other in memory.
 template <class Config>
 class Weights<Config, false> {
   using Input = typename Config::Input;
@@ -194,23 +194,29 @@ class Weights<Config, false> {
   static constexpr int groups = Config::tile_n / (8 * elements);
   static constexpr bool straddles = Config::b_straddles;
   static constexpr int no_end = 0x7FFFFFFF;
-  const GemmParameters& parameters;
   const Input* source;
   int64_t stride;  // along k
-  bool inside;     // no chunk in which the tile lies reaches beyond a row
+  int n;
+  bool packed;  // rows are next to each other
+  bool in_row;  // no chunk in which the tile lies reaches beyond its row
   Runs<Input, Config::b_bytes> runs[groups];
 
  public:
   static constexpr int count = groups * elements;
-  static constexpr int reach = 0;  // beyond a step: rows end for all steps alike
+  // Rows before and after those of a step that its loads may read.
+  static constexpr int reach = straddles ? 1 : 0;
+  bool loads;  // whether `load` may read any step at all
   using Words = uint32_t[count][straddles ? 8 : 4];
 
   __device__ __forceinline__ Weights(const GemmParameters& p, int batch, int first_n, int step)
-      : parameters(p),
-        source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
+      : source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
                place_in_step<Config>() * p.b.row_stride),
         stride(p.b.row_stride),
-        inside(first_n >= elements && first_n + Config::tile_n + elements <= p.n) {
+        n(p.n),
+        packed(p.b.row_stride == p.n && p.n >= 2 * elements) {
+    const int end = first_n + Config::tile_n + elements;
+    in_row = first_n >= elements && end <= n;
+    loads = !straddles || in_row || (packed && end <= 2 * static_cast<int64_t>(n));
     skip(step);
 #pragma unroll
     for (int i = 0; i < groups; ++i) {
@@ -232,7 +238,6 @@ class Weights<Config, false> {
   }
 
   __device__ __forceinline__ void prefetch() const {
-    if (straddles && !inside) return;
     for_each_row([&](int, const Input* row) {
 #pragma unroll
       for (int i = 0; i < groups; ++i) {
@@ -242,30 +247,26 @@ class Weights<Config, false> {
   }
 
   __device__ __forceinline__ void load(Words& words) {
-    if (!straddles || inside) {
-      for_each_row([&](int number, const Input* row) {
+    for_each_row([&](int number, const Input* row) {
 #pragma unroll
-        for (int i = 0; i < groups; ++i)
-          load_wide<true>(words[i * elements + number], row, runs[i]);
-      });
-    } else if constexpr (straddles) {
-      load_between(words, Config::tile_k);
-    }
+      for (int i = 0; i < groups; ++i) load_wide<true>(words[i * elements + number], row, runs[i]);
+    });
     skip(Config::workers);
   }
 
-  __device__ __forceinline__ void load_end(Words& words, int, int left) const {
-    if constexpr (straddles) {
-      load_between(words, left);
-    } else {
+  __device__ __forceinline__ void load_end(Words& words, int before, int left) const {
+    if (!straddles || in_row) {
       for_each_row([&](int number, const Input* row) {
 #pragma unroll
         for (int i = 0; i < groups; ++i) {
-          uint32_t (&chunk)[4] = words[i * elements + number];
-          chunk[0] = chunk[1] = chunk[2] = chunk[3] = 0;
+          auto& chunk = words[i * elements + number];
+#pragma unroll
+          for (uint32_t& word : chunk) word = 0;
           if (place_in_step<Config>() + number < left) load_wide<true>(chunk, row, runs[i]);
         }
       });
+    } else if constexpr (straddles) {
+      load_between(words, before, left);
     }
   }
 
@@ -298,22 +299,18 @@ class Weights<Config, false> {
     for (int i = 0; i < elements; ++i, row += stride) body(i, row);
   }
 
-  // The chunks of the first `left` of the step's rows, wherever these end; the others are zero.
-  // Chunks may reach to other rows of the step if these are next to each other in memory.
-  __device__ __forceinline__ void load_between(Words& words, int left) const {
-    const int n = parameters.n;
-    const bool packed = stride == n && n >= 2 * elements;
-    for_each_row([&](int number, const Input* row) {
-      const int in_step = place_in_step<Config>() + number;
-#pragma unroll
-      for (int i = 0; i < groups; ++i) {
-        const int column = runs[i].offsets[0];
-        const int before = maximum(column, elements * (packed & (in_step > 0)));
-        const int inside = maximum(n - column, 2 * elements * (packed & (in_step + 1 < left)));
-        const int exists = (in_step < left) & (column < n);
-        load_wide_between(words[i * elements + number], row + column, exists * before,
-                          exists * inside);
-      }
+  // The chunks of the step's rows, wherever these end, of which k has `before` ahead of the step
+  // and `left` from there on; those of others are zero.
+  __device__ __forceinline__ void load_between(Words& words, int before, int left) const {
+    load_wide_between<Input>(words, [&](int i) {
+      const int in_step = place_in_step<Config>() + i % elements;
+      const int column = runs[i / elements].offsets[0];
+      const int exists = (in_step < left) & (column < n);
+      const int of_row_before = 2 * elements * (packed & (before + in_step > 0));
+      const int of_next_row = 2 * elements * (packed & (in_step + 1 < left));
+      return Place<Input>{source + i % elements * stride + column,
+                          exists * maximum(column, of_row_before),
+                          exists * maximum(n - column, of_next_row)};
     });
   }
 };

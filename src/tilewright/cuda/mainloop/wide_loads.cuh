@@ -98,46 +98,98 @@ __device__ __forceinline__ void load_wide(uint32_t (&words)[8], const Input* bas
   load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + wide<Input>);
 }
 
-// The elements of an aligned chunk from number `begin` on, and before number `end`, by loads of at
-// most `bytes`; the others are zero, and never read. It does not both begin and end inside a word,
-// nor does it inside a chunk. No branch ends the run of loads that these are part of.
-template <int bytes, class Input>
-__device__ __forceinline__ void load_chunk_between(uint32_t (&four)[4], const Input* chunk,
-                                                   int begin, int end) {
-  constexpr int per = per_word<Input>;
-  const bool at_once = bytes == 16 && begin <= 0 && end >= wide<Input>;
-#pragma unroll
-  for (int j = 0; j < 4; ++j) four[j] = 0;
-  if constexpr (bytes == 16) load_existing(four, chunk, at_once);
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    load_existing(four[j], chunk + per * j, !at_once && begin <= per * j && end >= per * j + per);
+// The elements of an aligned chunk that exist: from number `begin` on, and before number `end`.
+// They do not both begin and end inside a word, nor inside a chunk.
+template <class Input>
+struct Existing {
+  const Input* chunk;
+  int begin, end;
+
+  __device__ __forceinline__ bool has(int first, int last) const {
+    return begin <= first && end >= last;
   }
-  if constexpr (per == 1) return;
-  // The half of a word with which a row begins, or ends.
-  const bool begins = begin > 0 && begin < 8 && begin % 2 == 1;
-  const int at = begins ? begin : end - 1;
-  uint16_t half = 0;
-  load_existing(half, chunk + at, begin < end && (begins || (end < 8 && end % 2 == 1)));
-  // Where the row ends ahead of the chunk, `at` is -1, and nothing is loaded: `half` is 0. A funnel
-  // shift takes the count modulo 32; a plain one by (at & 1) * 16 spills 40 bytes, and branches
-  // spill 8 to 92.
+  __device__ __forceinline__ bool begins_inside_a_word() const {
+    return begin > 0 && begin < 8 && begin % 2 == 1;
+  }
+  // The element of half a word with which they begin, or end; -1 if they end ahead of the chunk.
+  __device__ __forceinline__ int half() const { return begins_inside_a_word() ? begin : end - 1; }
+  __device__ __forceinline__ bool has_half() const {
+    return begin < end && (begins_inside_a_word() || (end < 8 && end % 2 == 1));
+  }
+};
+
+// What exists of chunks number `begin` to `end` - 1, by loads of at most `bytes`; the rest of these
+// is zero, and never read. existing(i): of chunk number i. No branch ends the run of loads that
+// these are part of.
+template <int bytes, int begin, int end, class Input, int chunks, class Body>
+__device__ __forceinline__ void load_existing_of(uint32_t (&words)[chunks][4], Body existing) {
+  constexpr int per = per_word<Input>;
+  const auto at_once = [](const Existing<Input>& some) {
+    return bytes == 16 && some.has(0, wide<Input>);
+  };
 #pragma unroll
-  for (int j = 0; j < 4; ++j) four[j] |= at / 2 == j ? __funnelshift_l(0u, half, at * 16) : 0;
+  for (int i = begin; i < end; ++i) {
+    const Existing<Input> some = existing(i);
+#pragma unroll
+    for (uint32_t& word : words[i]) word = 0;
+    if constexpr (bytes == 16) load_existing(words[i], some.chunk, at_once(some));
+  }
+#pragma unroll
+  for (int i = begin; i < end; ++i) {
+    const Existing<Input> some = existing(i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      load_existing(words[i][j], some.chunk + per * j,
+                    !at_once(some) && some.has(per * j, per * j + per));
+    }
+  }
+  if constexpr (per > 1) {
+    uint16_t halves[end - begin];
+#pragma unroll
+    for (int i = begin; i < end; ++i) {
+      const Existing<Input> some = existing(i);
+      halves[i - begin] = 0;
+      load_existing(halves[i - begin], some.chunk + some.half(), some.has_half());
+    }
+    // Of -1 nothing was loaded, and the half is 0. A funnel shift takes the count modulo 32.
+#pragma unroll
+    for (int i = begin; i < end; ++i) {
+      const int at = existing(i).half();
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        words[i][j] |= at / 2 == j ? __funnelshift_l(0u, halves[i - begin], at * 16) : 0;
+      }
+    }
+  }
 }
 
-// Two chunks where only so many elements exist before the first one and from it on, 16 bytes at
-// least in all, or none. What the chunks have besides is zero, and never read.
+// The same of all chunks. A narrow load waits for a wider one of the same register, so the widest
+// ones of several chunks come first: one chunk after the other, a step of 8 rows took 6.4 us. More
+// of them at once find no registers.
+template <int bytes, class Input, int chunks, class Body, int begin = 0>
+__device__ __forceinline__ void load_all_existing(uint32_t (&words)[chunks][4], Body existing) {
+  constexpr int end = minimum(begin + 6, chunks);
+  load_existing_of<bytes, begin, end, Input>(words, existing);
+  if constexpr (end < chunks) load_all_existing<bytes, Input, chunks, Body, end>(words, existing);
+}
+
+// The two chunks of 16 bytes where only so many elements exist before the first one and from it on,
+// 16 bytes at least in all, or none. place(i): where number `i` begins, and these two numbers.
 template <class Input>
-__device__ __forceinline__ void load_wide_between(uint32_t (&words)[8], const Input* first,
-                                                  int before, int inside) {
-  const int ahead = bytes_into_chunk(first) / sizeof(Input);
-#pragma unroll
-  for (int i = 0; i < 8; i += 4) {
-    const int elements = per_word<Input> * i;
-    load_chunk_between<16>(*reinterpret_cast<uint32_t (*)[4]>(words + i), first - ahead + elements,
-                           ahead - before - elements, ahead + inside - elements);
-  }
+struct Place {
+  const Input* first;
+  int before, inside;
+};
+
+template <class Input, int count, class Body>
+__device__ __forceinline__ void load_wide_between(uint32_t (&words)[count][8], Body place) {
+  using Chunks = uint32_t[2 * count][4];
+  load_all_existing<16, Input>(reinterpret_cast<Chunks&>(words), [&](int number) {
+    const Place<Input> at = place(number / 2);
+    const int ahead = bytes_into_chunk(at.first) / sizeof(Input);
+    const int skipped = number % 2 * wide<Input> - ahead;  // from the first one to the chunk
+    return Existing<Input>{at.first + skipped, -at.before - skipped, at.inside - skipped};
+  });
 }
 
 // Leaves in the first four words what begins at `first`.
@@ -148,23 +200,29 @@ __device__ __forceinline__ void cut_wide(uint32_t (&words)[8], const void* first
   for (int i = 0; i < 4; ++i) words[i] = chunk[i];
 }
 
-// Only the first `inside` elements exist, and the others are zero.
-template <int bytes, class Input>
-__device__ __forceinline__ void load_wide_up_to(uint32_t (&words)[4], const Input* base,
-                                                const Runs<Input, bytes>& runs, int inside) {
+// Only the first `inside` elements exist from each place on, and the others are zero.
+template <int bytes, class Input, int count, class Body>
+__device__ __forceinline__ void load_wide_up_to(uint32_t (&words)[count][4],
+                                                const Runs<Input, bytes>& runs, int inside,
+                                                Body first) {
   if constexpr (Runs<Input, bytes>::length > 1) {
-    load_chunk_between<bytes>(words, base, 0, inside);
+    load_all_existing<bytes, Input>(words,
+                                    [&](int i) { return Existing<Input>{first(i), 0, inside}; });
   } else {
 #pragma unroll
-    for (uint32_t& word : words) word = 0;
+    for (int i = 0; i < count; ++i) {
 #pragma unroll
-    for (int i = 0; i < runs.count; ++i) {
-      if constexpr (sizeof(Input) == 4) {
-        load_existing(words[i], base + runs.offsets[i], i < inside);
-      } else {
-        uint16_t half = 0;
-        load_existing(half, base + runs.offsets[i], i < inside);
-        words[i / 2] |= half << i % 2 * 16;
+      for (uint32_t& word : words[i]) word = 0;
+#pragma unroll
+      for (int j = 0; j < runs.count; ++j) {
+        const Input* const run = first(i) + runs.offsets[j];
+        if constexpr (sizeof(Input) == 4) {
+          load_existing(words[i][j], run, j < inside);
+        } else {
+          uint16_t half = 0;
+          load_existing(half, run, j < inside);
+          words[i][j / 2] |= half << j % 2 * 16;
+        }
       }
     }
   }

@@ -8,10 +8,9 @@ A server waits for the answers at many m, so those about n, k and the batch, and
 """
 
 import json
-from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,14 +46,7 @@ GROUPS = _OF_ROWS, _OF_PRODUCT, _OF_TILING
 @cache
 def trees(nbytes: int) -> Trees:
     """Those that come with the package for elements of so many bytes."""
-    return trees_of(json.loads(TREES[nbytes].read_text(encoding="utf-8")))
-
-
-def trees_of(stored: Mapping[str, Any]) -> Trees:
-    """Those that are stored so."""
-    order = np.array([FEATURES.index(name) for name in stored["features"]], np.intp)
-    asked, thresholds = order[np.array(stored["asked"])], np.array(stored["thresholds"], np.float64)
-    return Trees.of(asked, thresholds, np.array(stored["leaves"], np.int16), GROUPS)
+    return Trees.stored(json.loads(TREES[nbytes].read_text(encoding="utf-8")), FEATURES, GROUPS)
 
 
 def is_known(dtype: DType, gpu: Hardware) -> bool:

@@ -6,8 +6,8 @@ such trees oblivious. So the place of a value among all thresholds of its featur
 each tree's leaf. A table has that for each place, and what values add that do not change is found once.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,6 +80,13 @@ class Trees(NamedTuple):
         """Those with a row of features asked about, of thresholds and of leaves for each."""
         questions = {group: Questions.of(asked, thresholds, group) for group in groups}
         return cls(questions, leaves, np.arange(0, leaves.size, leaves.shape[1]))
+
+    @classmethod
+    def stored(cls, content: Mapping[str, Any], features: Sequence[str], groups: Sequence[range]) -> "Trees":
+        """Those of a file, which may have the features in another order."""
+        order = np.array([features.index(name) for name in content["features"]], np.intp)
+        asked, thresholds = order[np.array(content["asked"])], np.array(content["thresholds"], np.float64)
+        return cls.of(asked, thresholds, np.array(content["leaves"], np.int16), groups)
 
     def numbers(self, values: Array, group: range) -> "Numbers":
         """What values, a row for each feature of a group, add to the numbers of leaves."""
