@@ -60,7 +60,7 @@ COUNT, DEPTH, RATE = {1: 250, 2: 200}, 7, 0.2
 """Trees, their questions, and what of its correction each makes."""
 SHARE = {1: 0.6, 2: 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
-choose for large ones; of those that were then measured on an H200, trees of some features each chose best."""
+choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
 SHRINK = {1: 3, 2: 8}
 """How much leaves of few launches are drawn to 0: with more, products of 2 bytes of which few were measured are left
 more to arithmetic, at the same share of others; those of 1 byte lose."""

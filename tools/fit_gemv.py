@@ -80,11 +80,11 @@ class Product(NamedTuple):
                 fitting.append((config, GEMV.derive(config, GEMV.features(oriented))))
                 us.append(measured)
             else:
-                its_us = measured
+                its_us = min(its_us, measured)
         ways = ways_of(fitting, gpu)
         wgmma = WGMMA.best_seconds(problem, gpu) * 1e6 if np.isfinite(its_us) else float("inf")
         features, predicted = measurable(ways, oriented)
-        compared = ranked(fitting[0][0].tile_m, fitting[0][1].b_k_major)
+        compared = ranked(fitting[0][0].tile_m, fitting[0][1])
         return cls(problem, features, predicted * 1e6, np.array(us), compared, wgmma, its_us)
 
     @property
@@ -142,7 +142,7 @@ def products_of(name: str) -> Iterator[Product]:
     for m, n, k, layout, kernel, config, us, _ in record["launches"]:
         if kernel in KERNELS:
             found = KERNELS[kernel].config_type(*config)
-            if kernel == "wgmma" or found.prefetch > 0:
+            if kernel == "wgmma" or found.prefetch > 0:  # others have the best Config again, without it
                 launches[posed(Shape(m, n, k, 1, layout))].append((kernel, found, us))
     for problem, each in launches.items():
         of_b = GEMV.features(problem)

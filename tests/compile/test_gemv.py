@@ -31,7 +31,7 @@ def test_loads_in_flight_are_not_spilled(m, layout, extent, dtype):
         launch = GEMV.assemble(config, problem, H200)
         compiled = build(launch.source)
         # The step in which k ends may spill a few words, if rows begin anywhere.
-        assert compiled.spill_bytes <= (36 if extent == 4095 else 0)
+        assert compiled.spill_bytes <= (36 if layout == "nt" and extent == 4095 else 0)
         assert compiled.registers * launch.shape.block * config.ctas <= 65536
         constants: Any = launch.constants
         kind = "ld.global.v4.b32" if constants.b_straddles else "ld.global.nc.L1::no_allocate.v4.b32"

@@ -54,8 +54,7 @@ def test_operands_may_begin_at_any_element(dtype, along, config, gap):
     places = 16 // nbytes
     variant = Variant("gemv", config, dtype, f"{along}{nbytes}", f"k{nbytes}", nbytes, dtype)
     for skew in range(places):
-        # Of 33 columns, the chunks of a tile would reach beyond the row that follows the steps of the main loop.
-        m, n, k = (3, 21, 1020 + skew) if along == "k" else (9, 201, 70 + skew) if skew % 2 else (9, 33, 65)
+        m, n, k = (3, 21, 1020 + skew) if along == "k" else (9, 201, 70 + skew)
         a = View(dtype, (m, k), (k + gap, 1), places - 1 - skew)
         b = View(dtype, (k, n), (1, k + gap) if along == "k" else (n + gap, 1), skew)
         case = Case(variant, a, b, View(dtype, (m, n), (n, 1)))
@@ -65,6 +64,23 @@ def test_operands_may_begin_at_any_element(dtype, along, config, gap):
         multiply_emulated(case, backend)
         assert strays.count == 0
     assert strays.loads > 0
+
+
+@pytest.mark.parametrize("gap", [0, 2])
+@pytest.mark.parametrize("n", [33, 63, 64, 65, 73])
+@pytest.mark.parametrize(("dtype", "along", "config"), [each for each in CONFIGS if each[1] == "n"])
+def test_tiles_that_reach_beyond_the_row_behind_their_steps(dtype, along, config, n, gap):
+    """One row follows the steps of the main loop, since those of a are aligned."""
+    nbytes = parse(dtype, "dtype").nbytes
+    strays = StrayReads(nbytes)
+    backend = EmulatedBackend(checks=True, observers=[strays])
+    strays.device = backend.device
+    variant = Variant("gemv", config, dtype, f"{along}{nbytes}", f"k{nbytes}", nbytes, dtype)
+    for skew in (0, 1):
+        b = View(dtype, (65, n), (n + gap, 1), skew)
+        case = Case(variant, View(dtype, (9, 65), (72, 1), 0), b, View(dtype, (9, n), (n, 1)))
+        multiply_emulated(case, backend)
+    assert strays.count == 0 < strays.loads
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])

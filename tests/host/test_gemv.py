@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
-from tilewright.hardware import A100, H200
+from tilewright.hardware import A100, H100_SXM, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
@@ -104,6 +104,34 @@ def test_its_choice_is_near_the_best_of_what_was_measured(measured):
 def test_few_columns_are_ranked_as_few_rows(m, n, k, layout):
     columns = product(m, n, k, layout)
     assert GEMV.best_seconds(columns, H200) == GEMV.best_seconds(columns.transposed, H200)
+
+
+@pytest.mark.parametrize(("m", "layout"), [(1, "nt"), (2, "nt"), (16, "nn")])
+@pytest.mark.parametrize("gpu", [H100_SXM, H200])
+def test_no_time_is_shorter_than_memory_takes_at_its_full_rate(m, layout, gpu):
+    for n, k in ((128256, 8192), (28672, 8192), (152064, 4096)):
+        asked = product(m, n, k, layout)
+        assert GEMV.best(asked, gpu) is not None
+        predicted = GEMV.predict(GEMV.best(asked, gpu), asked, gpu).seconds
+        assert predicted >= asked.minimum_bytes / gpu.memory_bandwidth
+
+
+@pytest.mark.parametrize("strides", [(2, 8193), (8193, 2), (3, 12291)])
+@pytest.mark.parametrize("dtype", [bf16, fp32])
+def test_weights_whose_neighbors_lie_apart_have_a_breakdown(strides, dtype):
+    asked = product(4, 4096, 4096, dtype=dtype).with_strides("b", *strides)
+    config = GEMV.best(asked, H200)
+    found = GEMV.breakdown(config, asked, H200)
+    assert sum(found.parts) == pytest.approx(GEMV.predict(config, asked, H200).seconds)
+    assert min(found.parts) >= 0
+    assert max(found.limits.values()) <= sum(found.parts)
+
+
+def test_odd_rows_that_others_copy_are_read_where_they_are():
+    """us of an H200 (results/gemv_odd_h200.json, odd_weights_h200.json): 10.2, and 11.6 with copies for `wgmma`."""
+    assert choose(product(16, 1001, 4096, "nn"), H200).kernel is GEMV
+    assert choose(product(1, 8941, 1391, "nn"), H200).kernel is GEMV
+    assert choose(product(16, 4096, 4096, "nn"), H200).kernel is KERNELS["wgmma"]
 
 
 def test_the_model_knows_what_its_choice_took(measured):

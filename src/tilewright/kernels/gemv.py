@@ -185,7 +185,7 @@ class GemvKernel(Kernel):
 
     def _ranked(self, config: GemvConfig, problem: Problem) -> float:
         """What that time is of the predicted one."""
-        return ranked(config.tile_m, _k_major(self.oriented(config, problem)))
+        return ranked(config.tile_m, self.features(self.oriented(config, problem)))
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
@@ -225,7 +225,7 @@ class GemvKernel(Kernel):
 
     def remark(self, config: GemvConfig) -> str:
         """Where k is split."""
-        return f"each tile is summed by {config.split_k} CTAs" if config.split_k > 1 else ""
+        return f"has each tile summed by {config.split_k} CTAs" if config.split_k > 1 else ""
 
     def features(self, problem: Problem) -> GemvFeatures:
         """The storage and alignment of A and B, and the epilogue."""

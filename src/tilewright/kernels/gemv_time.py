@@ -53,9 +53,9 @@ _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
 _RANKED, _RANKED_SIXTEEN, _RANKED_ACROSS = 0.84, 0.93, 1.16
-"""What the time that is compared with those of other kernels is of this one, where B is contiguous along k, where it is
-and there are more than 8 rows, and where it is not: those by which `wgmma` chooses are mostly too short, and most of
-all for the fewest rows."""
+"""What the time that is compared with those of other kernels is of this one: where B is contiguous along k, or others
+copy it; where it is contiguous along k and there are more than 8 rows; and where others read it as it is along n. Those
+by which `wgmma` chooses are mostly too short, and most of all for the fewest rows and with copies."""
 
 TREES_OF_GEMV = TREES[2].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
@@ -161,7 +161,10 @@ class _Waves(NamedTuple):
 def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
     found = _waves_of(ways, problem)
-    return np.maximum(arithmetic(ways, found) * _longer(ways, found), _sectors(ways, problem))
+    light = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
+    least = np.maximum(light, _sectors(ways, problem))
+    took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), least)
+    return took
 
 
 def arithmetic(ways: Ways, found: _Waves) -> Array:
@@ -170,10 +173,13 @@ def arithmetic(ways: Ways, found: _Waves) -> Array:
     return _LAUNCH_SECONDS + looped
 
 
-def ranked(tile_m: int, k_major: bool) -> float:
-    """What the time that is compared with those of other kernels is of that of Configs; k_major: of B."""
-    if not k_major:
-        return _RANKED_ACROSS
+def ranked(tile_m: int, constants: Any) -> float:
+    """What the time that is compared with those of other kernels is of that of Configs, which have such Constants.
+
+    TMA cannot read rows whose 16 bytes are not aligned.
+    """
+    if not constants.b_k_major:
+        return _RANKED_ACROSS if constants.b_bytes == 16 and not constants.b_straddles else _RANKED
     return _RANKED_SIXTEEN if tile_m > 8 else _RANKED
 
 
@@ -202,7 +208,7 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     alone = (longer * limit for limit in (found.waiting, found.loading, found.streaming))
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
-    by_name["GMEM"] = max(by_name["GMEM"], float(_sectors(ways, problem)))
+    by_name["GMEM"] = max(by_name["GMEM"], np.max(_sectors(ways, problem)).item())
     return Breakdown(parts, by_name, int(ways.at_once.item()))
 
 
