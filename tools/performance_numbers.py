@@ -130,9 +130,12 @@ def rows_summary() -> list[str]:
             continue
         products = [each for each in record["products"] if not each["interrupted"]]
         rows = sorted({each["m"] for each in products})
+        best = {best_peer(each, protocol) for each in products for protocol in record["protocols"]}
+        peer = best.pop() if len(best) == 1 else "the best peer"
+        layouts = " and ".join(sorted({each["layout"] for each in products}, reverse=True))
         lines += [
             f"Products of {rows[0]} to {rows[-1]} rows beside a streaming read of their weights:",
-            "a cell has the share of its speed and the ratio to the best peer in the same run, "
+            f"a cell has the share of its speed and the ratio to {peer} in the same run, {layouts}, "
             f"geometric means over {len(by_weight(products))} weights ({record['gpu']}, {record['date'][:10]}; "
             f"`results/{stem}.json`).",
             "",

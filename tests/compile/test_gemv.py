@@ -27,11 +27,12 @@ BUILT = 3 if os.environ.get("TILEWRIGHT_TESTS") == "all" else 1
 def test_loads_in_flight_are_not_spilled(m, layout, extent, dtype):
     b = Matrix(dtype, 1, extent) if layout == "nt" else Matrix(dtype, extent, 1)
     problem = Problem(m, extent, extent, Matrix(dtype, extent, 1), b, Matrix(dtype, extent, 1))
-    for config in GEMV.configs(problem, H200)[:BUILT]:
+    for number, config in enumerate(GEMV.configs(problem, H200)[:BUILT]):
         launch = GEMV.assemble(config, problem, H200)
         compiled = build(launch.source)
-        # The step in which k ends may spill a few words, if rows begin anywhere.
-        assert compiled.spill_bytes <= (36 if layout == "nt" and extent == 4095 else 0)
+        # The step in which k ends may spill a few words, if rows begin anywhere: of 16 rows, or by other Configs.
+        may_spill = layout == "nt" and extent == 4095 and dtype is bf16 and (m == 16 or number > 0)
+        assert compiled.spill_bytes <= (36 if may_spill else 0)
         assert compiled.registers * launch.shape.block * config.ctas <= 65536
         constants: Any = launch.constants
         kind = "ld.global.v4.b32" if constants.b_straddles else "ld.global.nc.L1::no_allocate.v4.b32"

@@ -174,9 +174,9 @@ def arithmetic(ways: Ways, found: _Waves) -> Array:
 
 
 def ranked(tile_m: int, constants: Any) -> float:
-    """What the time that is compared with those of other kernels is of that of Configs, which have such Constants.
+    """What the time that is compared with those of other kernels is of that of Configs with so many rows.
 
-    TMA cannot read rows whose 16 bytes are not aligned.
+    constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned.
     """
     if not constants.b_k_major:
         return _RANKED_ACROSS if constants.b_bytes == 16 and not constants.b_straddles else _RANKED
