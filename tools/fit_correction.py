@@ -51,19 +51,20 @@ RECORDS = {
         "sweep_thin_second_h100", "sweep_near_h100", "sweep_near_second_h100", "sweep_near_thin_h100",
         "sweep_near_large_h100", "sweep_near_third_h100", "sweep_near_layers_h100",
         "sweep_near_layers_second_h100", "sweep_near_fourth_h100", "sweep_ahead_h100", "sweep_near_layers_third_h100",
-        "sweep_thin_third_h100", "sweep_thin_fourth_h100",
+        "sweep_thin_third_h100", "sweep_thin_fourth_h100", "sweep_deep_h200", "sweep_deep_second_h200",
+        "sweep_deep_layers_h200", "sweep_deep_third_h200", "sweep_few_layers_h200",
     ),
 }  # fmt: skip
 """By the bytes of an element."""
 
-COUNT, DEPTH, RATE = {1: 250, 2: 200}, 7, 0.2
+COUNT, DEPTH, RATE = {1: 250, 2: 400}, 7, 0.2
 """Trees, their questions, and what of its correction each makes."""
 SHARE = {1: 0.6, 2: 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
 choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
-SHRINK = {1: 3, 2: 8}
+SHRINK = {1: 3, 2: 12}
 """How much leaves of few launches are drawn to 0: with more, products of 2 bytes of which few were measured are left
-more to arithmetic, at the same share of others; those of 1 byte lose."""
+more to arithmetic, at the same share of others, and no way is lost or won by a few leaves; those of 1 byte lose."""
 THRESHOLDS = 64
 """Of a feature, among which trees choose: with more of them, choices were no better."""
 NEARNESS = 4.0

@@ -13,6 +13,7 @@ examples:
   python tools/sweep.py sweep.json --draw large               others that take long
   python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
   python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
+  python tools/sweep.py sweep.json --draw deep                of few tiles and a long k
   python tools/sweep.py sweep.json --vary group_m=1,2,4   each of them in other orders of tiles too
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
@@ -141,7 +142,16 @@ def _layers(random: Random, most_rows: int, layout: str, elements: str) -> Shape
             return Shape(m, n, k, 1, layout, elements)
 
 
-DRAWS = {"any": _shape, "large": _large, "layers": _layers}
+def _deep(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product of few tiles and a long k."""
+    while True:
+        m, n = (round_up(int(2 ** random.uniform(4, 13)), random.choice((8, 64, 128))) for _ in range(2))
+        k = round_up(int(2 ** random.uniform(11.5, 15)), 64)
+        if m <= most_rows and 2**15 < m * n < 2**22 and k > 3 * min(m, n) and m * n * k < MOST_FLOPS / 3:
+            return Shape(m, n, k, 1, layout, elements)
+
+
+DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep}
 
 
 def _measured(

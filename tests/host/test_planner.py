@@ -108,7 +108,9 @@ CHOICES = (
     (
         "1024x1024x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1, swap_ab=True
+        ),
     ),
     (
         "2048x2048x2048 tn bf16",
@@ -143,7 +145,14 @@ CHOICES = (
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+    ),
+    (
+        "510x1024x12800 nt bf16",
+        H200,
+        WgmmaConfig(
+            tile_n=96, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2
+        ),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
@@ -164,7 +173,7 @@ CHOICES = (
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=160),
+        WgmmaConfig(tile_m=256, tile_n=160, cluster_n=2),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",
@@ -183,7 +192,9 @@ CHOICES = (
     (
         "1024x1020x1024 nt bf16",
         H200,
-        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1, swap_ab=True
+        ),
     ),
     (
         "4096x4096x4096 nt bf16 by 8",

@@ -268,6 +268,7 @@ SUBJECTS = (
     _wgmma("one consumer, swap_ab", 64, 64, 3, (136, 264, 456), swap_ab=True, epilogue="direct"),
     _wgmma("three consumers, cluster 1x2", 192, 64, 5, (392, 136, 392), cluster_n=2, prefetch=2),
     _wgmma("direct, split_k 2", 128, 96, 2, (136, 104, 456), split_k=2, overlap=False, epilogue="direct"),
+    _wgmma("split_k 2, cluster 1x2", 64, 32, 3, (72, 72, 904), split_k=2, cluster_n=2, **DIRECT),
     _wgmma("tma, overlap, expression", 128, 64, 3, ending=ADDED),
     _wgmma("tma, overlap, gate", 128, 128, 3, (264, 272, 456), ending=GATED),
     _wgmma("tma, overlap, sums of columns", 128, 64, 3, ending=SUMMED),

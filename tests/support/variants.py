@@ -36,16 +36,20 @@ SPLIT_K = (
         bias="bf16", n_multiple=8,
     ),
     Variant(
-        "wgmma", WgmmaConfig(64, 32, 2, split_k=4, epilogue="direct", overlap=False), "fp16", "mn16", "k16", 4, "fp32",
-        c="fp16", activation="gelu",
-    ),
-    Variant(
         "wgmma", WgmmaConfig(256, 80, 3, split_k=2, epilogue="direct", overlap=False), "fp16", "mn16", "mn16", 16,
         "fp16", c="fp16", bias="fp32", n_multiple=8, addend_pairs=True,
     ),
     Variant(
-        "wgmma", WgmmaConfig(192, 64, 2, split_k=4, overlap=False, tile_k=128), "bf16", "k16", "mn16", 16, "bf16",
-        c="bf16", activation="silu", n_multiple=8, addend_pairs=True,
+        "wgmma", WgmmaConfig(64, 64, 3, split_k=8, epilogue="direct", overlap=False, swap_ab=True, prefetch=1), "bf16",
+        "k16", "mn16", 2, "bf16", bias="fp32",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(128, 48, 2, cluster_m=2, split_k=3, epilogue="direct", overlap=False, wait_depth=1),
+        "fp16", "k16", "k16", 4, "fp32", c="fp16",
+    ),
+    Variant(
+        "wgmma", WgmmaConfig(64, 32, 3, cluster_m=2, cluster_n=2, split_k=2, **NO_OVERLAP), "bf16", "mn16", "k16", 16,
+        "bf16", activation="relu", n_multiple=8,
     ),
 )  # fmt: skip
 """CTAs that each sum a part of k."""
@@ -90,10 +94,6 @@ SWAPPED = (
     Variant(
         "wgmma", WgmmaConfig(192, 40, 3, epilogue="direct", swap_ab=True, prefetch=3), "bf16", "k16", "mn16", 2, "bf16",
         c="bf16", bias="fp32", activation="relu",
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(64, 80, 2, split_k=2, epilogue="direct", overlap=False, swap_ab=True),
-        "fp16", "k16", "mn16", 4, "bf16", c="bf16", n_multiple=2,
     ),
     Variant(
         "wgmma", WgmmaConfig(256, 16, 4, cluster_m=2, cluster_n=2, epilogue="direct", swap_ab=True, **NO_OVERLAP),

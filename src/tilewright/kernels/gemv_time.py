@@ -52,10 +52,10 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-_RANKED, _RANKED_SIXTEEN, _RANKED_ACROSS = 0.84, 0.93, 1.16
-"""What the time that is compared with those of other kernels is of this one: where B is contiguous along k, or others
-copy it; where it is contiguous along k and there are more than 8 rows; and where others read it as it is along n. Those
-by which `wgmma` chooses are mostly too short, and most of all for the fewest rows and with copies."""
+_RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.84, 0.94), (1.04, 1.16), 0.84
+"""What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
+contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
+short, and most of all for the fewest rows and with copies."""
 
 TREES_OF_GEMV = TREES[2].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
@@ -178,9 +178,10 @@ def ranked(tile_m: int, constants: Any) -> float:
 
     constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned.
     """
-    if not constants.b_k_major:
-        return _RANKED_ACROSS if constants.b_bytes == 16 and not constants.b_straddles else _RANKED
-    return _RANKED_SIXTEEN if tile_m > 8 else _RANKED
+    if constants.b_k_major:
+        return _RANKED[tile_m > 8]
+    copied = constants.b_bytes < 16 or constants.b_straddles
+    return _RANKED_COPIED if copied else _RANKED_ACROSS[tile_m > 8]
 
 
 def measurable(ways: Ways, problem: Problem) -> tuple[Array, Array]:

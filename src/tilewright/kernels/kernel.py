@@ -46,8 +46,8 @@ class Constants:
 
     Each field becomes a constant of the translation unit's `struct Config`, an element type a `using`. A CTA of
     `threads` threads with `smem_bytes` of dynamic shared memory makes a (`tile_m`, `tile_n`) tile of out, `tile_k` of k
-    at a time; `cluster_m` x `cluster_n` CTAs are a cluster, or `split_k` CTAs that each sum a part of k. `epilogue` is
-    None where no sums are made.
+    at a time; a cluster makes `cluster_m` x `cluster_n` tiles, `split_k` of its CTAs each, and these each sum a part of
+    k. `epilogue` is None where no sums are made.
     """
 
     tile_m: int

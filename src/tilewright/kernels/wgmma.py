@@ -89,8 +89,8 @@ class WgmmaKernel(Kernel):
         ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
         (
-            "split_k >= 1 and split_k <= 4 and (split_k == 1 or cluster_m * cluster_n == 1)",
-            "the CTAs of a cluster share loads, or up to four split k: take split_k=1, or cluster_m and cluster_n 1",
+            "split_k >= 1 and cluster_m * cluster_n * split_k <= 8",
+            "a cluster has up to eight CTAs: take a smaller split_k or cluster",
         ),
         (
             "tile_n % (8 * split_k) == 0",

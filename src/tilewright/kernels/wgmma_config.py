@@ -24,7 +24,7 @@ class WgmmaConfig:
 
     A CTA makes one (`tile_m`, `tile_n`) tile of out at a time through a ring of `stages` k-blocks of `tile_k`. A
     cluster makes `cluster_m` x `cluster_n` tiles and shares loads; clusters walk out in bands of `group_m` of their
-    tile rows. Or a cluster is `split_k` CTAs that make one tile, each the sum over a part of k.
+    tile rows. With `split_k`, so many CTAs of a cluster make each of its tiles, each the sum over a part of k.
 
     `epilogue` goes to out through shared memory ("tma") or straight from registers ("direct"); with `overlap` it runs
     during the next tile's multiplications. `wait_depth` k-blocks of wgmma stay in flight, also while CUDA cores add the

@@ -13,6 +13,7 @@
 #include "ptx/mbarrier.cuh"
 #include "ptx/shared_memory.cuh"
 #include "ptx/st_async.cuh"
+#include "scheduler/cluster_place.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -37,7 +38,7 @@ class ClusterSum {
   }
 
   uint32_t sums, received;  // SMEM addresses
-  int part;
+  ClusterPlace<Config> cluster_place;
 
   // Where this thread's values of `sender` are; senders are counted without the receiver.
   __device__ __forceinline__ uint32_t place(int sender) const {
@@ -46,10 +47,11 @@ class ClusterSum {
   }
 
  public:
-  __device__ __forceinline__ ClusterSum(Storage<Config>& storage, int own_part)
+  __device__ __forceinline__ ClusterSum(Storage<Config>& storage,
+                                        const ClusterPlace<Config>& place_in_cluster)
       : sums(shared_address(storage.sums)),
         received(shared_address(&storage.received)),
-        part(own_part) {}
+        cluster_place(place_in_cluster) {}
 
   // By one thread, before the cluster meets (rule 5).
   __device__ __forceinline__ void init() const {
@@ -62,6 +64,7 @@ class ClusterSum {
   // once.
   __device__ __forceinline__ void exchange(Value (&kept)[row_blocks][values],
                                            const Value (&all)[row_blocks][parts * values]) const {
+    const int part = cluster_place.part;
 #pragma unroll
     for (int to = 0; to < parts; ++to) {
       if (to == part) {
@@ -71,8 +74,9 @@ class ClusterSum {
           for (int v = 0; v < values; ++v) kept[i][v] = all[i][to * values + v];
         }
       } else {
-        const uint32_t there = cluster_address(place(part < to ? part : part - 1), to);
-        const uint32_t barrier = cluster_address(received, to);
+        const int rank = cluster_place.rank_of_part(to);
+        const uint32_t there = cluster_address(place(part < to ? part : part - 1), rank);
+        const uint32_t barrier = cluster_address(received, rank);
 #pragma unroll
         for (int i = 0; i < row_blocks; ++i) {
 #pragma unroll

@@ -15,8 +15,7 @@
 //   consumer 0      mul  mul  mul  ... store ...                mul  mul  ...    (ping_pong)
 //   consumer 1                         mul  mul  mul  mul  ...  store ...
 //
-// Where tiles are few, the CTAs of a cluster make one tile, each the sum over a part of k
-// (split_k).
+// Where tiles are few, split_k CTAs of a cluster make each tile, each the sum over a part of k.
 //
 // The grid may start while an earlier one still runs: it sets up its barriers, and waits for the
 // other's end before the first access to an operand (programmatic dependent launch).
@@ -142,7 +141,7 @@ __device__ __forceinline__ void consume(Storage<Config>& storage, const Pipeline
       };
       if constexpr (Config::split_k > 1) {
         typename Config::Sum sums[row_blocks][Config::out_columns / 2];
-        ClusterSum<Config>(storage, place.part).exchange(sums, accumulators);
+        ClusterSum<Config>(storage, place).exchange(sums, accumulators);
         write(sums);
       } else {
         write(accumulators);
@@ -174,7 +173,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
     if constexpr (Config::tma_epilogue) prefetch_tensor_map(*map_out);
     pipeline.init(Config::sharers);
     if constexpr (HasBlockScales<Config>) ScaleProducer<Config>(storage).init(Config::sharers);
-    if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place.part).init();
+    if constexpr (Config::split_k > 1) ClusterSum<Config>(storage, place).init();
   }
   if constexpr (place.size > 1) place.sync();
 

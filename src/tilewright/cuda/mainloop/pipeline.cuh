@@ -45,9 +45,9 @@ class Pipeline {
   // The CTA that thread `index` of a consumer warpgroup tells: first the partners with this n, then
   // those with this m.
   static __device__ __forceinline__ int partner_rank(const Place& place, int index) {
-    if (index < Config::cluster_m) return Place::rank_of(index, place.n);
+    if (index < Config::cluster_m) return place.rank_at(index, place.n);
     const int n = index - Config::cluster_m;
-    return Place::rank_of(place.m, n < place.n ? n : n + 1);
+    return place.rank_at(place.m, n < place.n ? n : n + 1);
   }
 
  public:

@@ -202,13 +202,14 @@ class Consumer {
   }
 
   // Waits until only the last `pending` row blocks are under way. If that is 0, the tile's last
-  // slot is free for the next tile, which CTAs that split k do not have.
+  // slot is free for the next tile. CTAs that split k have none, and tell only those that they
+  // share loads with.
   template <int pending>
   __device__ __forceinline__ void wait(Accumulators& accumulators) {
     wgmma_wait<pending>();
 #pragma unroll
     for (int i = 0; i < row_blocks - pending; ++i) wgmma_results(accumulators[i]);
-    if constexpr (pending == 0 && Config::split_k == 1) {
+    if constexpr (pending == 0 && (Config::split_k == 1 || ClusterPlace<Config>::shares)) {
       pipeline.release(position.slot);
       position.advance();
     }

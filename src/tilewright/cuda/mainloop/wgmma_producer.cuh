@@ -91,10 +91,9 @@ __device__ __forceinline__ void produce(Storage<Config>& storage, const Pipeline
                                         const ClusterPlace<Config>& place,
                                         const TileLoop<Config>& tiles, const TensorMap& map_a,
                                         const TensorMap& map_b, const GemmParameters& parameters) {
-  using Place = ClusterPlace<Config>;
   uint16_t sharing_a = 0, sharing_b = 0;  // CTAs, by rank
-  for (int n = 0; n < Config::cluster_n; ++n) sharing_a |= 1 << Place::rank_of(place.m, n);
-  for (int m = 0; m < Config::cluster_m; ++m) sharing_b |= 1 << Place::rank_of(m, place.n);
+  for (int n = 0; n < Config::cluster_n; ++n) sharing_a |= 1 << place.rank_at(place.m, n);
+  for (int m = 0; m < Config::cluster_m; ++m) sharing_b |= 1 << place.rank_at(m, place.n);
   const uint64_t policy = evict_first();
   const Source<OperandA<Config>, Config::cluster_n> a{map_a, tiles.reads_a_once(), policy, place.n,
                                                       sharing_a};
