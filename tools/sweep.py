@@ -79,6 +79,8 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
+    if options.draw in ("layers", "deep") and options.most_rows < 16:
+        parser.error(f"--draw {options.draw} has 16 rows at least: give a larger --most-rows")
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:

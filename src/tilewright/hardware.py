@@ -50,8 +50,7 @@ SECTOR_BYTES = 32
 WGMMA_N = range(8, 257, 8)
 """The columns of B that a wgmma takes."""
 CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
-"""How many clusters of so many CTAs an H200's 132 SMs hold, one CTA an SM, by cuOccupancyMaxActiveClusters."""
-
+"""How many clusters of so many CTAs an H200's SMs hold, one CTA an SM, by cuOccupancyMaxActiveClusters."""
 WARP = 32
 """Threads of a warp."""
 REGISTERS = 65_536
@@ -188,13 +187,11 @@ class Hardware(NamedTuple):
         return LIMITS[self.capability]
 
     def clusters(self, ctas: int) -> int:
-        """How many clusters of so many CTAs, one an SM, work at once.
+        """How many clusters of 1 to 8 CTAs, one an SM, work at once.
 
-        A cluster lies in one GPC, and an H200's 132 SMs hold those of CLUSTERS; others are taken to be like it.
+        A cluster lies in one GPC. An H200's CLUSTERS were counted, and other GPUs are taken to be like it.
         """
-        if ctas in CLUSTERS:
-            return max(1, self.sm_count * CLUSTERS[ctas] // 132)
-        return max(1, self.sm_count * 10 // 11 // ctas)
+        return max(1, self.sm_count * CLUSTERS[ctas] // CLUSTERS[1])
 
     def macs(self, unit: Unit, dtype: DType) -> int:
         """Multiply-adds of elements of `dtype` per clock and SM; a ValueError if the unit does not multiply them."""

@@ -272,6 +272,7 @@ EQUIVALENTS = (
             "wgmma tma, overlap, cluster 1x2",
             "wgmma direct, overlap, cluster 2x1",
             "wgmma three consumers, cluster 1x2",
+            "wgmma split_k 2, cluster 1x2",
         ),
     ),
     *(

@@ -81,7 +81,7 @@ OF_BLOCKS = (
     _on_wgmma(_staged(128, 128, 3), E4M3, 16, "bf16", **OF_TILES),
     _on_wgmma(_direct(128, 160, 2), E4M3, 4, "fp32", b_dtype=E5M2, **OF_TILES),
     _on_wgmma(_staged(256, 96, 2), E4M3, 16, "bf16", **OF_TILES),
-    _on_wgmma(_direct(64, 48, 3, split_k=2), E4M3, 4, "fp32", **OF_TILES, **LEAKY),
+    _on_wgmma(_direct(64, 48, 3, cluster_n=2, split_k=2), E4M3, 4, "fp32", **OF_TILES, **LEAKY),
     _on_wgmma(_direct(128, 64, 2, cluster_n=2), E4M3, 2, "bf16", **OF_TILES, **STACKED | {"n_multiple": 256}),
     _on_wgmma(_staged(128, 128, 3), E4M3, 16, "bf16", **OF_COLUMNS),
     _on_wgmma(_direct(256, 64, 2), E5M2, 4, "fp32", **OF_COLUMNS),

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,9 +36,6 @@ from tilewright.kernels.wgmma_config import WgmmaConfig
 
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""
-
-TWO_SMS = H200._replace(sm_count=2)
-"""So few that persistent CTAs go through several tiles each."""
 
 SCHEDULES = (("eager", 0), ("lazy", 0), ("random", 1), ("random", 2))
 
@@ -117,14 +115,20 @@ class Subject:
         return _plain(self)
 
     @property
+    def gpu(self):
+        """What it runs on: two SMs, so that CTAs make several tiles, or as many as a cluster needs."""
+        sizes = (getattr(self.config, name, 1) for name in ("cluster_m", "cluster_n", "split_k"))
+        return H200._replace(sm_count=max(2, prod(sizes)))
+
+    @property
     def unit(self):
         """Its source, before compilation."""
-        problem = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).problem
-        return EVERY_KERNEL[self.kernel].assemble(self.config, problem, TWO_SMS).source
+        problem = _planned(self, self.shape, EmulatedBackend(self.gpu)).problem
+        return EVERY_KERNEL[self.kernel].assemble(self.config, problem, self.gpu).source
 
     def compiled(self) -> str:
         """The PTX of its translation unit, made anew."""
-        ptx: str = _planned(self, self.shape, EmulatedBackend(TWO_SMS)).compiled.ptx
+        ptx: str = _planned(self, self.shape, EmulatedBackend(self.gpu)).compiled.ptx
         return ptx
 
     def is_right_on(self, backend, shape):
@@ -314,7 +318,7 @@ def finding(subject: Subject, ptx: str) -> str | None:
     PTX that the emulator does not take is no finding but an error.
     """
     for shape, (asynchrony, seed) in product(subject.shapes, SCHEDULES):
-        backend = _Substituting(subject.kernel, ptx, asynchrony=asynchrony, seed=seed)
+        backend = _Substituting(subject.gpu, subject.kernel, ptx, asynchrony=asynchrony, seed=seed)
         kind = None
         try:
             with mock.patch.object(emulated_device, "Asynchrony", _Counted):
@@ -339,8 +343,8 @@ class Endless(EmulatorError):
 class _Substituting(EmulatedBackend):
     """Runs other PTX of a kernel than what was compiled, with every check; with None it keeps what was compiled."""
 
-    def __init__(self, kernel, ptx, **options):
-        super().__init__(TWO_SMS, checks=True, **options)
+    def __init__(self, gpu, kernel, ptx, **options):
+        super().__init__(gpu, checks=True, **options)
         self.kernel, self.ptx = kernel, ptx
 
     def prepare(self, compiled, shape, arguments):
@@ -352,7 +356,7 @@ class _Substituting(EmulatedBackend):
 
 def _launched(subject):
     """The PTX of a kernel that is not the one of a Plan."""
-    backend = _Substituting(subject.kernel, None)
+    backend = _Substituting(subject.gpu, subject.kernel, None)
     assert subject.is_right_on(backend, subject.shape)
     return backend.ptx
 

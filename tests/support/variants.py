@@ -44,7 +44,7 @@ SPLIT_K = (
         "k16", "mn16", 2, "bf16", bias="fp32",
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 48, 2, cluster_m=2, split_k=3, epilogue="direct", overlap=False, wait_depth=1),
+        "wgmma", WgmmaConfig(192, 48, 2, cluster_m=2, tile_k=128, split_k=3, epilogue="direct", **NO_OVERLAP),
         "fp16", "k16", "k16", 4, "fp32", c="fp16",
     ),
     Variant(

@@ -178,10 +178,9 @@ def ranked(tile_m: int, constants: Any) -> float:
 
     constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned.
     """
-    if constants.b_k_major:
-        return _RANKED[tile_m > 8]
-    copied = constants.b_bytes < 16 or constants.b_straddles
-    return _RANKED_COPIED if copied else _RANKED_ACROSS[tile_m > 8]
+    if constants.b_bytes < 16 or constants.b_straddles:
+        return _RANKED_COPIED
+    return (_RANKED if constants.b_k_major else _RANKED_ACROSS)[tile_m > 8]
 
 
 def measurable(ways: Ways, problem: Problem) -> tuple[Array, Array]:

@@ -88,10 +88,8 @@ class WgmmaKernel(Kernel):
             "tile_m 128 or less, with ping_pong 64",
         ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
-        (
-            "split_k >= 1 and cluster_m * cluster_n * split_k <= 8",
-            "a cluster has up to eight CTAs: take a smaller split_k or cluster",
-        ),
+        ("split_k >= 1", "split_k parts of k make a sum: take split_k=1 for one"),
+        ("cluster_m * cluster_n * split_k <= 8", "a cluster has up to eight CTAs: take a smaller split_k or cluster"),
         (
             "tile_n % (8 * split_k) == 0",
             "each CTA that splits k stores its columns by eights: make tile_n a multiple of 8 * split_k",
@@ -103,7 +101,7 @@ class WgmmaKernel(Kernel):
         ("stages >= 2", "loading and multiplying take a slot each"),
         ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "clusters of 1, 2 or 4 along m were measured to pay"),
         ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "clusters of 1, 2 or 4 along n were measured to pay"),
-        ("cluster_m * cluster_n <= 4", "larger clusters find few places on a GPU: take smaller ones"),
+        ("cluster_m * cluster_n <= 4", "more than four tiles that share loads were not measured: take fewer"),
         ("tma_epilogue or direct_epilogue", "epilogue is 'tma' or 'direct'"),
         (
             "direct_epilogue or (output_bytes == 2 and out_columns % 16 == 0)",
@@ -253,7 +251,9 @@ class WgmmaKernel(Kernel):
     def remark(self, config: WgmmaConfig) -> str:
         """Whether the product is transposed, whether k is split, and who takes the tiles."""
         swapped = ["computes out.T = b.T @ a.T, with tile_m along n"] if config.swap_ab else []
-        split = [f"splits k over {config.split_k} CTAs, since there are few tiles"] if config.split_k > 1 else []
+        sharing = " that share loads with those of other tiles" if config.cluster_m * config.cluster_n > 1 else ""
+        splitting = f"splits k over {config.split_k} CTAs{sharing}, since there are few tiles"
+        split = [splitting] if config.split_k > 1 else []
         turns = ["lets two consumers take tiles by turns"] if config.ping_pong else []
         return "; ".join(swapped + split + turns)
 

@@ -83,39 +83,39 @@ _ROWS = (
     _Row(64, (*range(16, 161, 8), 192)),
     _Row(64, range(16, 81, 8), tile_k=128),
     _Row(64, (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256), split_k=2),
+    _Row(64, (48, 120, 192), split_k=3),
     _Row(64, (32, 64, 96, 128, 160, 192), split_k=4),
+    _Row(64, (40, 80, 120), split_k=5),
+    _Row(64, (48, 144), split_k=6),
+    _Row(64, (64, 128, 192), split_k=8),
+    _Row(64, (64, 96, 128, 192), cluster_m=2, split_k=2),
     _Row(64, (64, 96, 120, 136, 144, 152, 192), cluster_m=4),
+    _Row(64, (128,), cluster_m=4, split_k=2),
     _Row(128, (*range(16, 161, 8), 176, 192, 208, 224, 240, 256)),
     _Row(128, (16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208), split_k=2),
+    _Row(128, (48, 96, 120, 144, 168, 192), split_k=3),
     _Row(128, (32, 96, 128, 160, 224), split_k=4),
+    _Row(128, (40,), split_k=5),
+    _Row(128, (48,), split_k=6),
+    _Row(128, (64,), split_k=8),
     _Row(128, (32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112, 128, 152, 160), cluster_n=2),
+    _Row(128, (96, 192), cluster_n=2, split_k=2),
+    _Row(128, (64, 96, 128, 160), cluster_n=2, split_k=4),
     _Row(128, (64, 80, 96, 112, 120, 128, 136, 144, 152, 208, 224, 240, 256), cluster_m=2),
+    _Row(128, (64, 96, 128, 160, 192), cluster_m=2, split_k=2),
+    _Row(128, (64, 96, 160), cluster_m=2, split_k=4),
     _Row(128, (*range(96, 161, 8), 176, 192), ping_pong=True),
     _Row(128, (112, 128, 144, 152, 160, 176, 192), cluster_m=2, ping_pong=True),
     _Row(192, (16, 32, 48, 64, 80, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192)),
     _Row(192, (16, 32, 96, 112, 144, 160), split_k=2),
     _Row(192, (32, 96, 160, 192), split_k=4),
+    _Row(192, (64,), split_k=8),
     _Row(192, (48, 80, 88, 96, 104, 112, 128, 136, 144, 152, 160, 176), cluster_n=2),
+    _Row(192, (96,), cluster_n=2, split_k=4),
     _Row(192, (96, 144, 152, 160, 176, 192), cluster_m=2),
     _Row(256, (16, 32, 88, 96, 104, 112, 128, 136, 144, 160, 176, 192, 200, 208)),
     _Row(256, (104, 112, 128, 136, 144, 160, 176, 192, 200, 208), cluster_n=2),
     _Row(256, (112, 128, 136, 176, 200), cluster_m=2),
-    _Row(64, (48, 120, 192), split_k=3),
-    _Row(64, (40, 80, 120), split_k=5),
-    _Row(64, (48, 144), split_k=6),
-    _Row(64, (64, 128, 192), split_k=8),
-    _Row(64, (64, 96, 128, 192), cluster_m=2, split_k=2),
-    _Row(64, (128,), cluster_m=4, split_k=2),
-    _Row(128, (48, 96, 120, 144, 168, 192), split_k=3),
-    _Row(128, (40,), split_k=5),
-    _Row(128, (48,), split_k=6),
-    _Row(128, (64,), split_k=8),
-    _Row(128, (64, 96, 128, 160, 192), cluster_m=2, split_k=2),
-    _Row(128, (64, 96, 160), cluster_m=2, split_k=4),
-    _Row(128, (96, 192), cluster_n=2, split_k=2),
-    _Row(128, (64, 96, 128, 160), cluster_n=2, split_k=4),
-    _Row(192, (64,), split_k=8),
-    _Row(192, (96,), cluster_n=2, split_k=4),
 )
 
 
@@ -247,10 +247,11 @@ class Space:
         tiles_n = ceil_div(n, tiling.tile_n * tiling.cluster_n)
         size = tiling.cluster_m * tiling.cluster_n * tiling.split_k
         at_once = self._hardware.clusters(size)
-        several = tiles_m * tiles_n * batch_count > at_once and tiling.split_k == 1
+        waits = tiles_m * tiles_n * batch_count > at_once
+        several = waits and tiling.split_k == 1
         # Few columns are all walked while their rows are at hand. Clusters that share B follow each other along a row
         # of tiles if all work at once: L2 answers those that ask for the same rows of A at once.
-        along_rows = (tiles_n <= 8 and tiles_n < tiles_m) or (tiling.cluster_m > 1 and not several)
+        along_rows = (tiles_n <= 8 and tiles_n < tiles_m) or (tiling.cluster_m > 1 and not waits)
         shape = tiling.tile_n * tiling.cluster_n / (tiling.tile_m * tiling.cluster_m)
         if size == 1:
             shape *= LOWER**2

@@ -260,8 +260,9 @@ class Chip(NamedTuple):
         """The fewest and the most clusters of so many CTAs, one an SM, that can work at once.
 
         A cluster lies in one GPC, and which SMs of a chip are switched off differs from one to the next. They are
-        switched off in pairs. So this is over every way to spread the SMs over GPCs. Raises an ArgumentValueError if
-        the chip has no clusters, or its GPCs are not published.
+        switched off in pairs. So this is over every way to spread the SMs over GPCs. An H200 was seen to hold fewer of
+        three and of six, `hardware.CLUSTERS`. Raises an ArgumentValueError if the chip has no clusters, or its GPCs are
+        not published.
         """
         natural("ctas", ctas, 1)
         if not self.gpcs or self.generation.largest_cluster == 1:

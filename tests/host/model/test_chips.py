@@ -71,6 +71,7 @@ def test_clusters_that_were_counted_on_an_h200_are_possible():
     assert chip.clusters(2) == (66, 66)
     assert chip.clusters(1) == (132, 132)
     assert least <= chip.gpu.clusters(4) <= most
+    assert all(chip.gpu.clusters(ctas) <= chip.clusters(ctas)[1] for ctas in range(1, 9))
 
 
 def test_clusters_of_a_whole_gpc_need_whole_gpcs():

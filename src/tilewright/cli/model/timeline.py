@@ -99,7 +99,7 @@ def timeline(
 def _launched(cut: Cut) -> tuple[int, bool]:
     """CTAs of a cluster, and whether CTAs stay and make several tiles."""
     shape = cut.kernel.assemble(cut.config, cut.problem, cut.chip.gpu).shape
-    return shape.cluster, shape.grid <= cut.chip.gpu.sm_count
+    return shape.cluster, shape.grid <= cut.chip.gpu.sm_count and cut.constants.split_k == 1
 
 
 def _part(cut: Cut, rows: int, columns: int) -> "Product":

@@ -38,20 +38,20 @@ class ClusterSum {
   }
 
   uint32_t sums, received;  // SMEM addresses
-  ClusterPlace<Config> cluster_place;
+  ClusterPlace<Config> place;
 
   // Where this thread's values of `sender` are; senders are counted without the receiver.
-  __device__ __forceinline__ uint32_t place(int sender) const {
+  __device__ __forceinline__ uint32_t sums_of(int sender) const {
     const int warp = threadIdx.x / 32;
     return sums + sender * sender_bytes + warp * warp_bytes + threadIdx.x % 32 * 16;
   }
 
  public:
   __device__ __forceinline__ ClusterSum(Storage<Config>& storage,
-                                        const ClusterPlace<Config>& place_in_cluster)
+                                        const ClusterPlace<Config>& own_place)
       : sums(shared_address(storage.sums)),
         received(shared_address(&storage.received)),
-        cluster_place(place_in_cluster) {}
+        place(own_place) {}
 
   // By one thread, before the cluster meets (rule 5).
   __device__ __forceinline__ void init() const {
@@ -64,7 +64,7 @@ class ClusterSum {
   // once.
   __device__ __forceinline__ void exchange(Value (&kept)[row_blocks][values],
                                            const Value (&all)[row_blocks][parts * values]) const {
-    const int part = cluster_place.part;
+    const int part = place.part;
 #pragma unroll
     for (int to = 0; to < parts; ++to) {
       if (to == part) {
@@ -74,8 +74,8 @@ class ClusterSum {
           for (int v = 0; v < values; ++v) kept[i][v] = all[i][to * values + v];
         }
       } else {
-        const int rank = cluster_place.rank_of_part(to);
-        const uint32_t there = cluster_address(place(part < to ? part : part - 1), rank);
+        const int rank = place.rank_of_part(to);
+        const uint32_t there = cluster_address(sums_of(part < to ? part : part - 1), rank);
         const uint32_t barrier = cluster_address(received, rank);
 #pragma unroll
         for (int i = 0; i < row_blocks; ++i) {
@@ -95,7 +95,7 @@ class ClusterSum {
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           float4 words;
-          load_shared(words, place(sender) + (i * vectors + v) * 32 * 16);
+          load_shared(words, sums_of(sender) + (i * vectors + v) * 32 * 16);
           const Four four = __builtin_bit_cast(Four, words);
 #pragma unroll
           for (int j = 0; j < 4; ++j) kept[i][v * 4 + j] += four.values[j];

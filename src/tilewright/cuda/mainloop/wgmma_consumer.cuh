@@ -211,7 +211,9 @@ class Consumer {
     for (int i = 0; i < row_blocks - pending; ++i) wgmma_results(accumulators[i]);
     if constexpr (pending == 0 && (Config::split_k == 1 || ClusterPlace<Config>::shares)) {
       pipeline.release(position.slot);
-      position.advance();
+      if constexpr (Config::split_k == 1) {
+        position.advance();
+      }
     }
   }
 };

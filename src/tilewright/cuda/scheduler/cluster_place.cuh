@@ -1,4 +1,4 @@
-// The CTAs of a cluster that share operands, or the k of a tile (sm_90).
+// The CTAs of a cluster, which share operands and the k of a tile (sm_90).
 #pragma once
 #include "ptx/cluster.cuh"
 #include "types.cuh"
