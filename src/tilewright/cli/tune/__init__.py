@@ -107,11 +107,14 @@ def tune(
         write_whole(to.export, encode(table, kept.gpu))
         show(f"{to.export}: entries written: {len(table)}")
     if to.listed:
+        shipped = kept.shipped().entries()
         record["entries"] = [entry.as_dict() for entry in table.entries()]
+        record["shipped"] = [entry.as_dict() for entry in shipped]
         if not as_json:
-            _list(table.entries(), kept.gpu)
-            if shipped := len(kept.shipped()):
-                show(f"the package's own table has {shipped} more, which count where yours has none")
+            _list(table.entries(), f"Tuned for {with_article(kept.gpu)}")
+            if not table:
+                show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it")
+            _list(shipped, "In the package's own table, which counts where yours has no entry")
     if as_json:
         print_json(record)
     if record["interrupted"]:
@@ -223,13 +226,13 @@ def _show(shape: "Shape", found: "Tuned", show: Callable[[str], None]) -> None:
     show(f"  seconds: {spent}")
 
 
-def _list(entries: "list[Entry]", gpu: str) -> None:
+def _list(entries: "list[Entry]", title: str) -> None:
+    """A table of entries, if there are any."""
     from rich.table import Table
 
     if not entries:
-        console().print(f"nothing was tuned for {with_article(gpu)}: `tilewright tune SUITE` does it")
         return
-    table = Table(title=f"Tuned for {with_article(gpu)}", title_justify="left")
+    table = Table(title=title, title_justify="left")
     for heading in ("m", "n", "k", "layout", "dtype", "epilogue", "us", "Config", "measured"):
         table.add_column(heading, justify="right" if heading in "mnkus" else "left")
     for entry in entries:
