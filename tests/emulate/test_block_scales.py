@@ -212,7 +212,7 @@ def test_tiles_that_only_fill_a_cluster_read_scales_that_exist(random):
 def test_pairs_of_a_gate_are_not_summed_by_a_cluster(random):
     a, b = operands(random)
     gate = {"gate": "interleaved", "epilogue": "x + y"}
-    with pytest.raises(ConfigError, match=r"exchange sums, and no pairs of a gate: take split_k=1"):
+    with pytest.raises(ConfigError, match=r"exchange sums, which no gate pairs: take split_k=1 with a gate"):
         tw.plan(a, b, **gate, config=WgmmaConfig(128, 32, 3, **DIRECT, split_k=2), backend="emulator")
 
 
@@ -220,7 +220,7 @@ def test_pairs_of_a_gate_are_not_summed_by_a_cluster(random):
     ("config", "message"),
     [
         (WgmmaConfig(128, 152, 2, **DIRECT), "make tile_n 192, 160 or at most 144"),
-        (WgmmaConfig(64, 64, 2, **DIRECT, swap_ab=True), "or to have scales that change along k: take swap_ab=False"),
+        (WgmmaConfig(64, 64, 2, **DIRECT, swap_ab=True), "scales that change along k need swap_ab=False"),
         (WgmmaConfig(256, 64, 2, **DIRECT, wait_depth=1), "of 64 rows in flight: take wait_depth=0, or tile_m 128"),
         (WgmmaConfig(128, 136, 2, **DIRECT, wait_depth=1), "scales of blocks take some: take a smaller tile_n"),
         (WgmmaConfig(128, 64, 2, **DIRECT | {"tile_k": 256}), "promoted every 128 of k: make tile_k 128"),

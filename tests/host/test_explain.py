@@ -68,6 +68,7 @@ def test_the_screen_fits(case):
         ((4096, 4096, 4096, "bf16", "nt", "H20"), "tensor cores"),
         ((1, 28672, 8192, "bf16", "nt", "H200"), "GMEM"),
         ((128, 128, 128, "bf16", "nt", "H200"), "launch"),
+        ((301, 1501, 14001, "bf16", "nt", "H100"), "copies"),
     ],
 )
 def test_the_bound_is_what_holds_a_product_back(case, bound):
@@ -325,6 +326,20 @@ def test_the_stages_of_a_config_follow_from_its_tile_unless_they_are_named():
     assert "breaks the rule" in error(*words, "tile_m=100")
     large = in_json(*words[:4], "--gpu", "A100", "--config", "tile_m=128,tile_n=256,tile_k=64,warps_n=4")
     assert large["config"]["stages"] == 3
+
+
+def test_fields_of_a_config_that_its_others_do_not_fit_get_the_best_config_that_has_them():
+    words = ("explain", 300, 1500, 14000, "--gpu", "H200")
+    assert in_json(*words)["config"]["cluster_n"] == 2  # which leaves room for four parts of k
+    found = in_json(*words, "--config", "split_k=8,tile_m=64,tile_n=64")["config"]
+    assert (found["tile_m"], found["tile_n"], found["split_k"], found["cluster_n"]) == (64, 64, 8, 1)
+    assert "a cluster has up to eight CTAs" in error(*words, "--config", "split_k=3,cluster_m=4")
+
+
+def test_ctas_that_split_k_make_one_tile():
+    found = explained(300, 1500, 14000, "bf16", "nt", "H200")
+    assert found.config.split_k == 4
+    assert "24 of 128x160, 4 CTAs each, in 1 wave of 120 CTAs: 20.0% of the places are empty" in str(found)
 
 
 def test_a_gpu_has_the_name_that_its_driver_gives_it():

@@ -166,3 +166,10 @@ def test_a_kernel_without_sums_has_no_report():
 @pytest.mark.parametrize("words", [(64,), (64, 64), ("wgmma", 64, 64, 64)])
 def test_the_command_wants_a_kernel_or_a_product(words):
     assert "name a kernel, or give three numbers" in error("report", *words)
+
+
+def test_tiles_that_several_ctas_make_fill_as_many_places(tmp_path):
+    """24 tiles of four CTAs each have 80% of 120 places."""
+    page = tmp_path / "report.html"
+    in_json("report", 300, 1500, 14000, "--gpu", "H200", "-o", page)
+    assert "1 wave, 80.0% of the places busy" in page.read_text(encoding="utf-8")

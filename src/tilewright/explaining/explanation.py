@@ -24,9 +24,15 @@ class Time(NamedTuple):
 
     @property
     def bound(self) -> str:
-        """What limits the call: the first of `limits`, or `launch` if the kernel's loop takes less than the rest."""
-        loop = self.parts["main loop"] + self.parts["tail"]
-        return next(iter(self.limits)) if loop * 2 > self.seconds else "launch"
+        """What limits the call: `copies` if they take most of it; else the first of `limits`, or `launch` if that does.
+
+        The kernel's loop is limited by `limits`; `launch` is what surrounds it, if that takes longer.
+        """
+        loop, copies = self.parts["main loop"] + self.parts["tail"], self.parts.get("copies", 0.0)
+        around = self.seconds - loop - copies
+        if copies > max(loop, around):
+            return "copies"
+        return next(iter(self.limits)) if loop > around else "launch"
 
 
 class Tiles(NamedTuple):

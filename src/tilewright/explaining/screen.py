@@ -65,17 +65,19 @@ def _time(record: Mapping[str, Any]) -> list[str]:
     limit = f"{first}, alone {us(record['limits_us'][first])} us"
     if others:
         limit += f"; the next is {others[0]}, {us(record['limits_us'][others[0]])} us"
-    if record["bound"] == "launch":
-        return [*said, f"bound by launch, prologue and epilogue; its loop is bound by {limit}"]
-    return [*said, f"bound by {limit}"]
+    around = {"launch": "launch, prologue and epilogue", "copies": "copies of operands"}.get(record["bound"])
+    return [*said, f"bound by {around}; its loop is bound by {limit}" if around else f"bound by {limit}"]
 
 
 def _tiles(record: Mapping[str, Any]) -> list[str]:
     tiles = record["tiles"]
     waves = f"{tiles['waves']:,} wave{'s' * (tiles['waves'] > 1)}"
+    split_k = record["config"].get("split_k", 1)
+    of_each = f", {split_k} CTAs each," if split_k > 1 else ""
+    count = f"{tiles['ctas'] // split_k:,} of {tiles['tile_m']}x{tiles['tile_n']}{of_each}"
     return [
-        f"{tiles['ctas']:,} of {tiles['tile_m']}x{tiles['tile_n']} in {waves} of {tiles['slots']:,}: "
-        f"{1 - tiles['busy']:.1%} of the places are empty, and {1 - tiles['edges']:.1%} of the tiles is outside"
+        f"{count} in {waves} of {tiles['slots']:,} CTAs: {1 - tiles['busy']:.1%} of the places are empty, and "
+        f"{1 - tiles['edges']:.1%} of the tiles is outside"
     ]
 
 

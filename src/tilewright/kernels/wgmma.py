@@ -88,7 +88,7 @@ class WgmmaKernel(Kernel):
             "tile_m 128 or less, with ping_pong 64",
         ),
         ("not promotes or k_spans == 1", "sums of fp8 are promoted every 128 of k: make tile_k 128"),
-        ("split_k >= 1", "split_k parts of k make a sum: take split_k=1 for one"),
+        ("split_k >= 1", "split_k CTAs each sum a part of k: take split_k=1, which leaves k whole"),
         ("cluster_m * cluster_n * split_k <= 8", "a cluster has up to eight CTAs: take a smaller split_k or cluster"),
         (
             "tile_n % (8 * split_k) == 0",
@@ -96,11 +96,11 @@ class WgmmaKernel(Kernel):
         ),
         (
             "split_k == 1 or out_columns * split_k == tile_n",
-            "CTAs that split k exchange sums, and no pairs of a gate: take split_k=1",
+            "CTAs that split k exchange sums, which no gate pairs: take split_k=1 with a gate",
         ),
-        ("stages >= 2", "loading and multiplying take a slot each"),
-        ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "clusters of 1, 2 or 4 along m were measured to pay"),
-        ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "clusters of 1, 2 or 4 along n were measured to pay"),
+        ("stages >= 2", "loading and multiplying take a slot each: take stages=2 or more"),
+        ("cluster_m == 1 or cluster_m == 2 or cluster_m == 4", "make cluster_m 1, 2 or 4: others do not pay"),
+        ("cluster_n == 1 or cluster_n == 2 or cluster_n == 4", "make cluster_n 1, 2 or 4: others do not pay"),
         ("cluster_m * cluster_n <= 4", "more than four tiles that share loads were not measured: take fewer"),
         ("tma_epilogue or direct_epilogue", "epilogue is 'tma' or 'direct'"),
         (
@@ -274,8 +274,8 @@ class WgmmaKernel(Kernel):
         if config.swap_ab and problem.epilogue.keeps_columns:
             raise ConfigError.of(
                 config,
-                "it computes the transposed product, whose columns are rows here, and no pairs of a gate, nor to be "
-                "summed or to have scales that change along k: take swap_ab=False",
+                "it computes the transposed product, in which columns are rows: a gate, sums of columns and scales "
+                "that change along k need swap_ab=False",
             )
         if constants.split_k > 1 and problem.batch_invariant:
             raise ConfigError.of(
@@ -287,8 +287,8 @@ class WgmmaKernel(Kernel):
         if constants.split_k > k_blocks:
             raise ConfigError.of(
                 config,
-                f"it splits k into {constants.split_k} parts and {problem} has {k_blocks} k-blocks of "
-                f"{constants.tile_k}: take a smaller split_k",
+                f"it splits k into {constants.split_k} parts and {problem} has {k_blocks} "
+                f"k-block{'s' * (k_blocks > 1)} of {constants.tile_k}: take a smaller split_k",
             )
         steps = ceil_div(self.tile_count(constants, problem), shape.grid) * ceil_div(k_blocks, constants.split_k)
         if steps > MAX_STEPS:

@@ -68,8 +68,9 @@ def check(
 ) -> None:
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
-    A kernel of tilewright multiplies, and its product is verified each time. Without M N K, the product is
-    small and does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
+    A kernel of tilewright multiplies on two SMs, where CTAs that stay make several tiles, with the Config
+    that the planner takes for so few; its product is verified each time. Without M N K, the product is small and
+    does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
     bit under every order. For a file, these are all arrays that the kernel gets.
 
     A launch that would take minutes ends early with the estimate;

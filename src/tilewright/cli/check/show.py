@@ -16,6 +16,8 @@ def show(result: "CheckResult", lines: bool) -> None:
     """Show one kernel; `lines`: with counters per source line."""
     from rich.markup import escape
 
+    from tilewright.checking.kernels import SMS
+
     product = escape(result.product)
     if result.skipped:
         console().print(f"[bold]{result.kernel}[/bold]{product and f' {product}:'} {escape(result.skipped)}")
@@ -28,7 +30,7 @@ def show(result: "CheckResult", lines: bool) -> None:
         verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
     console().print(f"[bold]{result.kernel}[/bold] {product} under {_orders(result.schedules)}: {verdict}")
     if result.config:
-        paragraph(result.config, 2)
+        paragraph(f"{result.config}, as planned for the {SMS} SMs that are emulated", 2)
     stated: set[str] = set()
     for report in result.reports:
         _show_report(report, stated)

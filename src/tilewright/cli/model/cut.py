@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
 N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
 K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
+MOST_CONFIGS = 1000
+"""More than any kernel has."""
 
 
 class Cut(NamedTuple):
@@ -187,9 +189,10 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
 def changed(kernel: "Kernel", config: Any, text: str | None, problem: "Problem", gpu: "Hardware") -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    An ArgumentValueError names field and values.
+    If its other fields do not fit these, the best Config that has them. An ArgumentValueError names field and values.
     """
-    from tilewright.kernels.config_fields import fields_of
+    from tilewright.kernels.config_fields import fields_of, values_of
+    from tilewright.kernels.kernel import ConfigError
 
     fields = fields_of(kernel.config_type)
     values: dict[str, Any] = {}
@@ -208,4 +211,11 @@ def changed(kernel: "Kernel", config: Any, text: str | None, problem: "Problem",
             allow = "a natural number" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
     made = dataclasses.replace(config, **values)
-    return made if "stages" in values or not values else kernel.staged(made, problem, gpu)
+    try:
+        if values and "stages" not in values:
+            made = kernel.staged(made, problem, gpu)
+        kernel.check(made, problem, gpu)
+    except ConfigError:
+        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
+        return next((each for each in others if values.items() <= values_of(each).items()), made)
+    return made

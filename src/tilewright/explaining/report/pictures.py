@@ -71,7 +71,8 @@ def pictures(explanation: Explanation, shown: Shown) -> dict[str, Picture]:
     least = lowest(found)
     limit = "the rate of the units" if least.allowed == least.peak else least.level
     tile_m, tile_n = constants.tile_m, constants.tile_n
-    in_waves = waves(solved.m, solved.n, tile_m, tile_n, explanation.tiles.slots)
+    at_once = max(1, explanation.tiles.slots // constants.split_k)  # split_k CTAs make a tile
+    in_waves = waves(solved.m, solved.n, tile_m, tile_n, at_once)
     rows, columns = ceil_div(solved.m, tile_m), ceil_div(solved.n, tile_n)
     count = f"{in_waves.count} wave{'s' * (in_waves.count > 1)}"
     busy = f"{count}, {in_waves.busy:.1%} of the places busy, {in_waves.wasted:.1%} of tiles outside"
@@ -87,7 +88,7 @@ def pictures(explanation: Explanation, shown: Shown) -> dict[str, Picture]:
     }
     if rows * columns <= MOST_TILES:
         groups = [group] if (group := getattr(shown.config, "group_m", 0)) > 0 else []
-        strips = schedules(rows, columns, explanation.tiles.slots, groups=groups)
+        strips = schedules(rows, columns, at_once, groups=groups)
         drawn = raster.filmstrip(strips, (rows, columns), title)
         caption = f"The kernel takes bands of {groups[0]} rows." if groups else "The kernel takes tiles row by row."
         made["raster"] = _picture(drawn, "The order of tiles in three ways", caption)
