@@ -223,6 +223,7 @@ def test_a_product_without_a_sum_has_no_rate():
     assert not any(word in text for word in ("bound", "TFLOP/s", "useful"))
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("options", [("--dtype", "int8"), ("--gate", "stacked")])
 def test_other_kernels_than_copy_may_have_no_sums_and_a_time(options):
     record = in_json("run", 5, 6, 0, *options, "--backend", "emulator")

@@ -235,7 +235,7 @@ def _waves_of(ways: Ways, problem: Problem) -> _Waves:
     loading = rounds * np.ceil(ctas / ways.sm_count) * ways.loading
     streaming = ctas * ways.cta_bytes * k / ways.bandwidth * (1 + _EMPTY * (1 - ctas / at_once))
     of_product = np.empty((len(_OF_PRODUCT), len(ctas)))
-    of_product[:5] = filled, filled / np.ceil(filled), shares / np.ceil(shares), rounds, begun / rounds
+    of_product[:5] = filled, filled / np.ceil(filled), shares / np.ceil(shares), rounds, begun / np.maximum(rounds, 1)
     of_product[5:] = [[problem.n], [problem.k]]
     return _Waves(waves, with_last, waiting, loading, streaming, of_product)
 
