@@ -182,6 +182,8 @@ def test_comparisons_of_pairs(relation, kind):
     assert evaluate(body, inputs, 32) == [(low + (high << 16)) * one for low, high in expected]
     body = f"set.{relation}.s32.{kind}x2 %d, %a, %b;"
     assert evaluate(body, inputs, 32) == [(low + (high << 16)) * 0xFFFF for low, high in expected]
+    body = f"set.{relation}.u16.{kind} %h, %ha, %hb;"
+    assert evaluate(body, inputs, 16) == [0xFFFF * low for low, _ in expected]
     body = f"setp.eq.u32 %P, %a, %a; set.{relation}.xor.u32.{kind} %d, %ha, %hb, !%P;"
     assert evaluate(body, inputs, 32) == [0xFFFFFFFF * low for low, _ in expected]
 

@@ -81,7 +81,8 @@ def _fits_of(opcode: str, modifiers: tuple[str, ...]) -> list[_Fit]:
 def _fit(form: Form, modifiers: tuple[str, ...]) -> _Fit:
     left, ordered, lacking = list(modifiers), [], []
     for group in form.groups:
-        chosen = next((modifier for modifier in left if group.has(modifier)), None)
+        kind = next((modifier for modifier in left if modifier in _BITS), None)  # types keep their order
+        chosen = next((name for name in left if group.has(name) and (name == kind or name not in _BITS)), None)
         if chosen is not None:
             left.remove(chosen)
             ordered.append(chosen)
