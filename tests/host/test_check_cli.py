@@ -41,6 +41,18 @@ def test_check_runs_every_schedule():
     assert not any(row.startswith(f"  {line} ") for line in by_line for row in text.splitlines())
 
 
+def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
+    words = ("check", "wgmma", 100, 72, 648, "--schedules", 0, "--config")
+    record = in_json(*words, "tile_m=64,tile_n=64,split_k=2,cluster_m=2,swap_ab=false")
+    assert record["verified"] is True
+    assert "split_k=2" in record["config"]
+    assert "cluster_m=2" in record["config"]
+    assert record["counters"]["totals"]["multicast_saved_bytes"] > 0
+    assert "a cluster has up to eight CTAs" in error(*words, "split_k=4,cluster_m=4")
+    assert "--config='tile_p=3' is no field of WgmmaConfig" in error(*words, "tile_p=3")
+    assert "--config=stages=3 is for one kernel, and all are several" in error("check", "all", "--config", "stages=3")
+
+
 @pytest.mark.parametrize(
     ("kernel", "options", "product"),
     [

@@ -104,6 +104,13 @@ def test_inspect_compiles_kernels_of_fp8_and_int8(words, product, opcode):
     assert f" for {product}\n" in invoke("inspect", *words).stdout
 
 
+@pytest.mark.parametrize("target", [("wgmma", 64, 512, 512), (64, 512, 512)])
+def test_inspect_compiles_a_config_of_which_fields_are_given(target):
+    found = in_json("inspect", *target, "--config", "tile_m=64,tile_n=64,stages=3,split_k=2")
+    assert [found["config"][name] for name in ("tile_m", "tile_n", "stages", "split_k")] == [64, 64, 3, 2]
+    assert found["cluster"] == 2
+
+
 def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
     assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)

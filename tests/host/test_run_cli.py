@@ -26,6 +26,19 @@ def test_run_verifies_counts_and_predicts():
     assert "time_us" not in record
 
 
+def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
+    record = in_json(
+        "run", 40, 72, 33, "--gpu", "H200", "--kernel", "wgmma", "--config", "tile_m=64,tile_n=32,stages=3"
+    )
+    assert (record["verified"], record["kernel"]) == (True, "wgmma")
+    assert [record["config"][name] for name in ("tile_m", "tile_n", "stages")] == [64, 32, 3]
+    assert record["reason"].startswith("wgmma: asked for by config=; each call copies a and b")
+    small = ("run", 40, 72, 64, "--gpu", "H200", "--config")
+    assert "--config='stages=3,' is no list of fields: write NAME=VALUE" in error(*small, "stages=3,")
+    assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3,stages=4")
+    assert "breaks the rule" in error(*small, "tile_m=100")
+
+
 @pytest.mark.parametrize(
     ("gpu", "options", "named", "kernel"),
     [

@@ -19,6 +19,7 @@ from tilewright.hardware import H200, Hardware, with_article
 from tilewright.kernels.kernel import Kernel
 from tilewright.measure.elements import Elements
 from tilewright.planner.plan import Plan
+from tilewright.problem import Problem
 from tilewright.reference import Array
 
 SHAPES = ((151, 77, 203), (264, 328, 456), (264, 328, 464))
@@ -30,6 +31,9 @@ All end in the middle of a tile along m, n and k and go round a ring of stages m
 
 SMS = 2
 """Multiprocessors of the emulated GPU: few, so persistent kernels go through several tiles each."""
+
+Configured = Callable[[Kernel, Any, Problem, Hardware], Any]
+"""A Config instead of the given one of a kernel for a problem on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +105,39 @@ def checks_of(
     *,
     hardware: Hardware = H200,
     expression: Expression | None = None,
+    configured: Configured | None = None,
     **epilogue: Any,
 ) -> list[KernelCheck]:
     """A check of each kernel, on the given product or on a small one that it takes.
 
-    hardware: the GPU that is emulated, with SMS of its multiprocessors. expression, epilogue: what a Product has of it.
+    hardware: the GPU that is emulated, with SMS of its multiprocessors, or as many as a cluster needs. configured:
+    gives the Config of each kernel, where it is not the first for so few. expression, epilogue: what a Product has of
+    it.
 
     Raises:
         ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
+        ConfigError: if a Config from `configured` breaks a rule.
     """
-    hardware = hardware._replace(sm_count=SMS)
+    whole, few = hardware, hardware._replace(sm_count=SMS)
     checks, refusals = [], []
     for kernel in kernels:
         shapes = [shape] if shape else [*(suited(each, kernel) for each in SHAPES), *whole_tiles(kernel)]
         if shape is None and expression is not None and expression.gate is not None:
             shapes = [(m, n + n % 2, k) for m, n, k in shapes]  # whole pairs
         try:
-            product = first_accepted(kernel, hardware, shapes, elements, layout, expression=expression, **epilogue)
+            product = first_accepted(kernel, few, shapes, elements, layout, expression=expression, **epilogue)
             product.require_memory()
-            refuse_long_emulation(kernel, kernel.configs(product.problem, hardware)[0], product.problem, hardware)
-            checks.append(KernelCheck(kernel, hardware, product))
+            gpu, config = few, kernel.configs(product.problem, few)[0]
+            if configured is not None:
+                config = configured(kernel, config, product.problem, whole)
+                cluster = kernel.assemble(config, product.problem, whole).shape.cluster
+                gpu = whole._replace(sm_count=max(SMS, cluster))
+            refuse_long_emulation(kernel, config, product.problem, gpu)
+            checks.append(KernelCheck(kernel, gpu, product, config=config))
         except (ArgumentValueError, UnavailableError) as error:
             refusals.append(str(error))
             reason = f"does not take it: {error.refusal}" if isinstance(error, NotTaken) else str(error)
-            checks.append(KernelCheck(kernel, hardware, refusal=reason))
+            checks.append(KernelCheck(kernel, few, refusal=reason))
     if len(refusals) == len(checks):
         raise ArgumentValueError("; ".join(dict.fromkeys(refusals)))
     return checks

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.command import command
+from tilewright.cli.configs import ConfigOption
 from tilewright.cli.options import (
     ActivationOption,
     ElementOptions,
@@ -42,14 +43,7 @@ def explain(
         ),
     ] = None,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
-    config: Annotated[
-        str | None,
-        typer.Option(
-            "--config",
-            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
-            show_default=False,
-        ),
-    ] = None,
+    config: ConfigOption = None,
     activation: ActivationOption = None,
     zero_a: ZeroOption = False,
     bias: WithBias = False,
@@ -106,12 +100,12 @@ def explain(
 
     found = explained(kernel)
     if config is not None:
-        from tilewright.cli.model.cut import changed
+        from tilewright.cli.configs import changed
         from tilewright.explaining.explained import gpu_of
         from tilewright.kernels.registry import kernel_named
 
         taking, (hardware, _) = kernel_named(found.kernel, "--kernel"), gpu_of(gpu)
-        found = explained(found.kernel, changed(taking, found.config, config, found.taken, hardware))
+        found = explained(found.kernel, changed(taking, found.config, found.taken, hardware, config))
     if as_json:
         print_json(found.as_dict())
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.configs import ConfigOption
 from tilewright.cli.options import (
     ActivationName,
     ElementOptions,
@@ -31,7 +32,7 @@ OF_A_FILE = "Kernel of a file"
 
 @dataclass(frozen=True, slots=True)
 class ProductOptions(ElementOptions):
-    """The product for kernels of tilewright."""
+    """The product for kernels of tilewright, and fields of the Config."""
 
     dtype: Annotated[
         FactorName | None,
@@ -41,6 +42,7 @@ class ProductOptions(ElementOptions):
     n: N = None
     k: K = None
     layout: OwnLayoutOption = None
+    config: ConfigOption = None
     epilogue: EpilogueOption = None
     operand: OperandOption = None
     gate: GateOption = None

@@ -69,7 +69,8 @@ def check(
     """Run a kernel's PTX in the emulator, eager, lazy and in random order, and report every rule that it breaks.
 
     A kernel of tilewright multiplies on two SMs, where CTAs that stay make several tiles, with the Config
-    that the planner takes for so few; its product is verified each time. Without M N K, the product is small and
+    that the planner takes for so few, or with that of --config, on as many SMs as its clusters have CTAs;
+    its product is verified each time. Without M N K, the product is small and
     does not consist of whole tiles, unless a rung takes nothing else. The results must be equal bit for
     bit under every order. For a file, these are all arrays that the kernel gets.
 
@@ -91,6 +92,7 @@ def check(
       tilewright check ladder --schedules 0
       tilewright check wgmma_basic 128 128 64
       tilewright check wgmma 264 520 136 --layout tn --schedules 5 --lines
+      tilewright check wgmma 100 256 1024 --config tile_m=64,tile_n=64,split_k=4
       tilewright check wgmma 128 128 4096 --tensor-cores hardware
       tilewright check mma --dtype int8 --gpu A100
       tilewright check mma 33 65 17 --dtype fp16 --activation silu --json
@@ -198,6 +200,8 @@ def _check_kernels(
     from tilewright.kernels.registry import kernel_named
 
     if name in COVERED:
+        if product.config is not None:
+            raise ArgumentValueError(f"--config={product.config} is for one kernel, and {name} are several: name one")
         chosen = list(_covered(name).values())
     else:
         chosen = [kernel_named(name, "KERNEL", "all, ladder, a file (FILE.ptx, FILE.cu, FILE.py:NAME, ./FILE)")]

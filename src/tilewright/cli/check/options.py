@@ -1,6 +1,7 @@
 """The options of `tilewright check`: a product for tilewright's own kernels, or the launch of a file's kernel."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +42,10 @@ class CheckedProduct(ProductOptions):
             bias = not self.has_expression and (elements is None or elements.out.kind == "float")
         shape = shape_of(self.m, self.n, self.k)
         choices = {"shape": shape, **self.choices(bias=bias, activation=self.activation)}
+        if self.config is not None:
+            from tilewright.cli.configs import changed
+
+            choices["configured"] = partial(changed, text=self.config)
         if self.gpu is not None:
             from tilewright.hardware import named
             from tilewright.model.chips import CHIPS

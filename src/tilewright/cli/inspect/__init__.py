@@ -53,6 +53,7 @@ class InspectedProduct(ProductOptions):
     def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
         """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
         from tilewright.checking.product import NotTaken, Product, first_accepted, suited
+        from tilewright.cli.configs import changed
         from tilewright.hardware import standing_for
         from tilewright.kernels.registry import kernel_named
         from tilewright.planner.choose import choose
@@ -62,7 +63,9 @@ class InspectedProduct(ProductOptions):
             elements, layout = choices.pop("elements") or self.elements(), choices.pop("layout") or "nt"
             product = Product.of(shape, elements, layout, **choices)
             chosen = choose(product.problem, hardware)
-            return chosen.kernel, chosen.config, product, chosen.copied.problem
+            solved = chosen.copied.problem
+            config = changed(chosen.kernel, chosen.config, solved, hardware, self.config)
+            return chosen.kernel, config, product, solved
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
         shape = suited(DEFAULT_SHAPE, kernel) if shape is None else shape
         try:
@@ -72,7 +75,8 @@ class InspectedProduct(ProductOptions):
                 first_accepted(kernel, standing_for(HOPPER), [shape], **choices)
                 raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}") from None
             raise
-        return kernel, kernel.configs(product.problem, hardware)[0], product, product.problem
+        first = kernel.configs(product.problem, hardware)[0]
+        return kernel, changed(kernel, first, product.problem, hardware, self.config), product, product.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,7 @@ def inspect(
       tilewright inspect 4096 4096 4096 --dtype fp16
       tilewright inspect coalesced --lines
       tilewright inspect sum.cu -D TILE=64 --ptx
+      tilewright inspect wgmma 64 4096 4096 --config split_k=4,cluster_m=2
       tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
       tilewright inspect simt --arch sm_80 --ptx
       tilewright inspect wgmma --dtype fp8_e4m3 --recipe 1x128_128x128 --lines

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from tilewright.cli.configs import ConfigOption, changed
 from tilewright.cli.model.common import Chip
 from tilewright.cli.options import FactorName, OwnLayoutOption
 from tilewright.errors import ArgumentValueError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 M = Annotated[int, typer.Argument(help="Rows of A and of the result.", show_default=False)]
 N = Annotated[int, typer.Argument(help="Columns of B and of the result.", show_default=False)]
 K = Annotated[int, typer.Argument(help="Columns of A, rows of B.", show_default=False)]
-MOST_CONFIGS = 1000
-"""More than any kernel has."""
 
 
 class Cut(NamedTuple):
@@ -72,14 +71,7 @@ class CutOptions:
             "--kernel", help="A kernel, or a rung of the ladder.", show_default="the planner's first on the GPU"
         ),
     ] = None
-    config: Annotated[
-        str | None,
-        typer.Option(
-            "--config",
-            help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
-            show_default=False,
-        ),
-    ] = None
+    config: ConfigOption = None
     dtype: Annotated[
         FactorName | None,
         typer.Option(
@@ -103,7 +95,7 @@ class CutOptions:
         chip = chip_of(self.chip)
         gpu = self._compiled_for(chip.gpu)
         kernel, problem = self._taken(gpu, (m, n, k))
-        config = changed(kernel, kernel.best(problem, gpu), self.config, problem, gpu)
+        config = changed(kernel, kernel.best(problem, gpu), problem, gpu, self.config)
         constants = kernel.check(config, problem, gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)
@@ -184,38 +176,3 @@ def _note(gpu: "Hardware", wanted: str, kernel: "Kernel", problem: "Problem", re
     reason = "; ".join(reasons) or "no kernel here uses it"
     what = f"{kernel.name} is taken, in {problem.a.dtype}"
     typer.echo(f"tilewright: {gpu.name} multiplies {wanted} best by {best}, but {reason}: {what}", err=True)
-
-
-def changed(kernel: "Kernel", config: Any, text: str | None, problem: "Problem", gpu: "Hardware") -> Any:
-    """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
-
-    If its other fields do not fit these, the best Config that has them. An ArgumentValueError names field and values.
-    """
-    from tilewright.kernels.config_fields import fields_of, values_of
-    from tilewright.kernels.kernel import ConfigError
-
-    fields = fields_of(kernel.config_type)
-    values: dict[str, Any] = {}
-    for part in text.split(",") if text else ():
-        name, _, value = (word.strip() for word in part.partition("="))
-        if name not in fields:
-            known = ", ".join(fields) or "it has no fields, so leave --config out"
-            raise ArgumentValueError(f"--config={part!r} is no field of {type(config).__name__}: use {known}")
-        field = fields[name]
-        allowed = {str(each).lower(): each for each in field.values}
-        if allowed.get(value.lower()) is not None:
-            values[name] = allowed[value.lower()]
-        elif field.type is int and value.isdecimal() and len(value) < 10:
-            values[name] = int(value)
-        else:
-            allow = "a natural number" if field.type is int else " or ".join(allowed)
-            raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
-    made = dataclasses.replace(config, **values)
-    try:
-        if values and "stages" not in values:
-            made = kernel.staged(made, problem, gpu)
-        kernel.check(made, problem, gpu)
-    except ConfigError:
-        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
-        return next((each for each in others if values.items() <= values_of(each).items()), made)
-    return made

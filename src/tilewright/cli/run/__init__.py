@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.command import NOT_VERIFIED, command
+from tilewright.cli.configs import ConfigOption, changed
 from tilewright.cli.options import (
     ActivationOption,
     BackendName,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tilewright.cli.output import Bar
     from tilewright.emulator.semantics.matrices.accumulation import Arithmetic
     from tilewright.hardware import Hardware
+    from tilewright.planner.choose import Choice
     from tilewright.planner.plan import Plan
     from tilewright.reference import Comparison
 
@@ -62,6 +64,7 @@ def run(
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
+    config: ConfigOption = None,
     activation: ActivationOption = None,
     zero_a: ZeroOption = False,
     bias: Annotated[bool, typer.Option("--bias/--no-bias", help="Add a vector along N.")] = False,
@@ -90,6 +93,7 @@ def run(
       tilewright run 256 256 256 --dtype int8 --recipe row --zero-a
       tilewright run 256 256 256 --dtype fp8_e4m3 --recipe tensor --out-dtype fp8_e4m3 --outputs amax
       tilewright run 300 200 100 --kernel mma --layout tn --bias --activation gelu
+      tilewright run 100 512 4096 --backend emulator --config tile_m=64,tile_n=64,split_k=4,cluster_m=2
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
       tilewright run 256 256 256 --backend emulator --json
@@ -108,9 +112,9 @@ def run(
     if on_gpu and tensor_cores is TensorCores.hardware:
         raise ArgumentValueError("--tensor-cores hardware is for the emulator, and this runs on a GPU: leave it out")
     outcome = (
-        _on_gpu(product, kernel, seed)
+        _on_gpu(product, kernel, config, seed)
         if on_gpu
-        else _emulated(product, shape or EMULATED_SHAPE, kernel, seed, emulated, tensor_cores.value)
+        else _emulated(product, shape or EMULATED_SHAPE, kernel, config, seed, emulated, tensor_cores.value)
     )
     if as_json:
         print_json(outcome.record)
@@ -130,10 +134,11 @@ class Outcome:
     facts: dict[str, str]
 
 
-def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
+def _on_gpu(product: "Product", kernel: str, fields: str | None, seed: int) -> Outcome:
     import numpy as np
 
     from tilewright.api import plan
+    from tilewright.backends.gpu import backend
     from tilewright.cli.run.placement import gpu_placement
 
     product.require_memory()
@@ -144,7 +149,11 @@ def _on_gpu(product: "Product", kernel: str, seed: int) -> Outcome:
     poisoned = np.full((product.m, product.columns), product.elements.poison, product.out_dtype.numpy_dtype)
     out = placement.from_numpy(poisoned)
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
-    planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, backend="gpu")
+    config = None
+    if fields is not None:
+        choice = _choice(product, kernel, fields, backend(0).hardware)
+        kernel, config = choice.kernel.name, choice.config
+    planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, config=config, backend="gpu")
     planned(a, b, **added, out=out)
     written = {name: placement.to_numpy(arrays[name]) for name in written}
     comparison = product.verify(placement.to_numpy(out), operands | written, planned.accumulator)
@@ -203,6 +212,7 @@ def _emulated(
     product: "Product",
     shape: tuple[int, int, int],
     kernel: str,
+    fields: str | None,
     seed: int,
     gpu: "Hardware",
     tensor_cores: "Arithmetic",
@@ -211,14 +221,13 @@ def _emulated(
     from tilewright.api import plan
     from tilewright.backends.emulated import EmulatedBackend
     from tilewright.backends.emulation_limit import emulation_seconds, refuse_long_emulation
-    from tilewright.planner.choose import choose
 
     small = product.resized(*shape)
     with progress(f"emulating {small.m}x{small.n}x{small.k}") as bar:
         config, reason, report = None, "", None
         small.require_memory()
         if not product.problem.is_empty:
-            choice = choose(product.problem, gpu, kernel=kernel)
+            choice = _choice(product, kernel, fields, gpu)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
             refuse_long_emulation(choice.kernel, config, small.problem, gpu)
             seconds = emulation_seconds(choice.kernel, config, small.problem, gpu)
@@ -245,6 +254,17 @@ def _emulated(
             outcome.facts["smaller"] = f"it has the kernel and Config of {product}, which is too much for the emulator"
         _predict(product, planned, outcome)
     return outcome
+
+
+def _choice(product: "Product", kernel: str, fields: str | None, gpu: "Hardware") -> "Choice":
+    """What the planner chooses for a product on a GPU, with the fields of --config if there are any."""
+    from tilewright.planner.choose import choose
+
+    choice = choose(product.problem, gpu, kernel=kernel)
+    if fields is None:
+        return choice
+    config = changed(choice.kernel, choice.config, choice.copied.problem, gpu, fields)
+    return choose(product.problem, gpu, kernel=choice.kernel.name, config=config)
 
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:

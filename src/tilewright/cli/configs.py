@@ -1,0 +1,63 @@
+"""A Config on the command line: some of its fields, and the others as the planner would choose for these."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tilewright.errors import ArgumentValueError
+
+if TYPE_CHECKING:
+    from tilewright.hardware import Hardware
+    from tilewright.kernels.kernel import Kernel
+    from tilewright.problem import Problem
+
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
+        show_default=False,
+    ),
+]
+MOST_CONFIGS = 1000
+"""More than any kernel has."""
+
+
+def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", text: str | None) -> Any:
+    """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
+
+    If its other fields do not fit these, the best Config that has them. An ArgumentValueError names field and values.
+    """
+    from tilewright.kernels.config_fields import fields_of, values_of
+    from tilewright.kernels.kernel import ConfigError
+
+    fields = fields_of(kernel.config_type)
+    values: dict[str, Any] = {}
+    for part in text.split(",") if text else ():
+        name, _, value = (word.strip() for word in part.partition("="))
+        if not (name and value):
+            raise ArgumentValueError(f"--config={text!r} is no list of fields: write NAME=VALUE,NAME=VALUE")
+        if name in values:
+            raise ArgumentValueError(f"--config={text!r} has {name} twice: leave one out")
+        if name not in fields:
+            known = ", ".join(fields) or "it has no fields, so leave --config out"
+            raise ArgumentValueError(f"--config={part!r} is no field of {type(config).__name__}: use {known}")
+        field = fields[name]
+        allowed = {str(each).lower(): each for each in field.values}
+        if allowed.get(value.lower()) is not None:
+            values[name] = allowed[value.lower()]
+        elif field.type is int and value.isdecimal() and len(value) < 10:
+            values[name] = int(value)
+        else:
+            allow = "a natural number" if field.type is int else " or ".join(allowed)
+            raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
+    made = dataclasses.replace(config, **values)
+    try:
+        if values and "stages" not in values:
+            made = kernel.staged(made, problem, gpu)
+        kernel.check(made, problem, gpu)
+    except ConfigError:
+        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
+        return next((each for each in others if values.items() <= values_of(each).items()), made)
+    return made
