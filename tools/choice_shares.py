@@ -59,6 +59,7 @@ RECORDS = {
     "sweep_deep_third_h200": "the same, nt and nn, Configs near the choice",
     "sweep_deep_layers_h200": "16 to 1,300 rows and weights as layers have them, nt and nn",
     "sweep_few_layers_h200": "the same, 16 to 64 rows",
+    "sweep_batches_layers_h200": "the same, 9 to 256 rows",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -84,6 +85,7 @@ RECORDS = {
     "sweep_blocks_near_any_h100": "the same, random products",
     "sweep_blocks_near_second_h100": "fp8, half with scales of blocks, and int8, as layers have them",
     "sweep_blocks_near_large_second_h100": "the same, multiples of 128",
+    "sweep_deep_bytes_h200": "random products of fp8 and int8 of few tiles and a long k, nt",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",

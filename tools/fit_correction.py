@@ -32,7 +32,7 @@ from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
 from tilewright.model.cost import COSTS, Array, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.ranking import correction  # noqa: E402
 from tilewright.model.ranking.correction import FEATURES, GROUPS, NEAREST, TREES, Correction, OfProducts  # noqa: E402
-from tilewright.model.ranking.trees import UNIT, Trees  # noqa: E402
+from tilewright.model.ranking.trees import Trees  # noqa: E402
 
 RECORDS = {
     1: (
@@ -43,7 +43,7 @@ RECORDS = {
         "sweep_near_bytes_large_second_h100", "sweep_near_bytes_thin_h100", "sweep_near_bytes_third_h100",
         "sweep_near_bytes_large_third_h100", "sweep_promoted_second_h100", "sweep_near_bytes_layers_h100",
         "sweep_blocks_near_large_h100", "sweep_blocks_near_layers_h100", "sweep_blocks_near_any_h100",
-        "sweep_blocks_near_second_h100", "sweep_blocks_near_large_second_h100",
+        "sweep_blocks_near_second_h100", "sweep_blocks_near_large_second_h100", "sweep_deep_bytes_h200",
     ),
     2: (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
@@ -52,19 +52,25 @@ RECORDS = {
         "sweep_near_large_h100", "sweep_near_third_h100", "sweep_near_layers_h100",
         "sweep_near_layers_second_h100", "sweep_near_fourth_h100", "sweep_ahead_h100", "sweep_near_layers_third_h100",
         "sweep_thin_third_h100", "sweep_thin_fourth_h100", "sweep_deep_h200", "sweep_deep_second_h200",
-        "sweep_deep_layers_h200", "sweep_deep_third_h200", "sweep_few_layers_h200",
+        "sweep_deep_layers_h200", "sweep_deep_third_h200", "sweep_few_layers_h200", "sweep_batches_layers_h200",
     ),
 }  # fmt: skip
 """By the bytes of an element."""
+LATER = {1: ("sweep_deep_bytes_h200",), 2: ("sweep_batches_layers_h200",)}
+"""Those to which the first trees are not fitted, but further ones, with all others. So most choices stay as they were
+measured: trees that are fitted anew to 3% more products choose other Configs for a quarter of the suites', as quick."""
 
-COUNT, DEPTH, RATE = {1: 250, 2: 400}, 7, 0.2
-"""Trees, their questions, and what of its correction each makes."""
+COUNT, DEPTH, RATE = {1: (250, 20), 2: (400, 30)}, 7, 0.2
+"""First trees and further ones, their questions, and what of its correction each makes."""
+UNIT = {1: 2e-3, 2: 1e-3}
+"""Of leaves. Rounding to 2e-3 costs choices of 2 bytes 0.1%, and those of 1 byte, which have fewer trees, nothing."""
 SHARE = {1: 0.6, 2: 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
 choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
-SHRINK = {1: 3, 2: 12}
-"""How much leaves of few launches are drawn to 0: with more, products of 2 bytes of which few were measured are left
-more to arithmetic, at the same share of others, and no way is lost or won by a few leaves; those of 1 byte lose."""
+SHRINK = {1: (3, 24), 2: (12, 24)}
+"""How much leaves of few launches are drawn to 0, of first trees and of further ones: with more, products of 2 bytes of
+which few were measured are left more to arithmetic, at the same share of others, and no way is lost or won by a few
+leaves; those of 1 byte lose."""
 THRESHOLDS = 64
 """Of a feature, among which trees choose: with more of them, choices were no better."""
 NEARNESS = 4.0
@@ -79,15 +85,19 @@ NEVER = 1e30
 
 
 class Product(NamedTuple):
-    """The Configs of one product that a run measured: features, predicted times, and measured ones, in two halves."""
+    """The Configs of one product that a run measured: features, predicted times, and measured ones, in two halves.
+
+    later: whether only further trees are fitted to it.
+    """
 
     features: Array
     predicted: Array
     us: Array
     again: Array
+    later: bool = False
 
     @classmethod
-    def of(cls, measured: Measured) -> "Product | None":
+    def of(cls, measured: Measured, later: bool) -> "Product | None":
         """Those of a record's product; None if it is not corrected, for power limits it."""
         solved, hardware = measured.solved, measured.hardware
         prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, hardware, COSTS)
@@ -98,7 +108,7 @@ class Product(NamedTuple):
             return None
         ways = np.arange(len(measured.us))
         features = OfProducts(corrects, of_n).features(found, solved.m, ways)
-        return cls(features, found.us, measured.us, measured.again)
+        return cls(features, found.us, measured.us, measured.again, later)
 
     @property
     def longer(self) -> Array:
@@ -160,13 +170,22 @@ def products_of(name: str, nbytes: int = 2) -> Iterator[Product]:
         dtype = measured.solved.a.dtype
         known = dtype.nbytes == nbytes and correction.is_known(dtype, measured.hardware)
         if known and measured.is_as_today(name) and len(measured.us) >= LEAST:
-            product = Product.of(measured)
+            product = Product.of(measured, name in LATER[nbytes])
             if product is not None:
                 yield product
 
 
 def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
     """The trees for these products of elements of so many bytes, as they are stored."""
+    model = None
+    for later, count, shrink in zip((False, True), COUNT[nbytes], SHRINK[nbytes], strict=True):
+        known = [product for product in products if later or not product.later]
+        model = _fitted(known, count, shrink, SHARE[nbytes], after=model)
+    return stored(model, FEATURES, DEPTH, UNIT[nbytes])
+
+
+def _fitted(products: Sequence[Product], count: int, shrink: float, share: float, after: Any) -> Any:
+    """A model of so many trees, behind those of another."""
     import catboost
 
     pool = catboost.Pool(
@@ -176,29 +195,29 @@ def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
     )
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
-        "loss_function": "QueryRMSE", "iterations": COUNT[nbytes], "depth": DEPTH, "learning_rate": RATE,
-        "rsm": SHARE[nbytes], "l2_leaf_reg": SHRINK[nbytes],
+        "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH, "learning_rate": RATE,
+        "rsm": share, "l2_leaf_reg": shrink,
         "border_count": THRESHOLDS, "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
-    model.fit(pool)
-    return stored(model, FEATURES, DEPTH)
+    model.fit(pool, init_model=after)
+    return model
 
 
-def stored(model: Any, features: Sequence[str], depth: int) -> dict[str, Any]:
-    """What is written of a fitted model: questions and leaves of each tree, leaves in UNITs."""
+def stored(model: Any, features: Sequence[str], depth: int, unit: float) -> dict[str, Any]:
+    """What is written of a fitted model: questions and leaves of each tree, leaves in units."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
         found = json.loads(path.read_text(encoding="utf-8"))["oblivious_trees"]
-    content: dict[str, Any] = {"features": features, "asked": [], "thresholds": [], "leaves": []}
+    content: dict[str, Any] = {"features": features, "unit": unit, "asked": [], "thresholds": [], "leaves": []}
     for tree in found:
         unasked = depth - len(tree["splits"])  # questions whose answer is always no
         asked = [split["float_feature_index"] for split in tree["splits"]] + [0] * unasked
         borders = [float(f"{split['border']:.4g}") for split in tree["splits"]] + [NEVER] * unasked
         leaves = np.zeros(2**depth, int)
-        leaves[: len(tree["leaf_values"])] = [round(value / UNIT) for value in tree["leaf_values"]]
+        leaves[: len(tree["leaf_values"])] = [round(value / unit) for value in tree["leaf_values"]]
         order = sorted(range(depth), key=lambda question: (asked[question], borders[question]))
         content["asked"].append([asked[question] for question in order])
         content["thresholds"].append([borders[question] for question in order])
@@ -221,7 +240,7 @@ def text_of(content: dict[str, Any]) -> str:
     """JSON with a line for each tree's part."""
     parts = []
     for name, value in content.items():
-        if name == "features":
+        if name in ("features", "unit"):
             parts.append(f"{json.dumps(name)}: {json.dumps(value)}")
         else:
             rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)

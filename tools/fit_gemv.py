@@ -48,7 +48,7 @@ RECORDS = (
 STRADDLES_SINCE = "2026-11-28T18:00"
 """When rows of weights (k, n) that begin anywhere became quick: older launches of them say nothing."""
 
-TREES, DEPTH, RATE, SHRINK, NEARNESS = 200, 7, 0.2, 8, 4.0
+TREES, DEPTH, RATE, UNIT, SHRINK, NEARNESS = 200, 7, 0.2, 2e-3, 8, 4.0
 """As in fit_correction.py."""
 
 GEMV: Any = KERNELS["gemv"]
@@ -167,7 +167,7 @@ def fit(products: Sequence[Product]) -> dict[str, Any]:
         "boost_from_average": False,
     })  # fmt: skip
     model.fit(pool)
-    return stored(model, FEATURES, DEPTH)
+    return stored(model, FEATURES, DEPTH, UNIT)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ CHOICES = (
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "510x1024x12800 nt bf16",
@@ -173,7 +173,7 @@ CHOICES = (
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=160, cluster_n=2),
+        WgmmaConfig(tile_m=256, tile_n=160),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",

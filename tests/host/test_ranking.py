@@ -13,7 +13,7 @@ from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
 from tilewright.kernels.wgmma_space import Limits, Space
 from tilewright.model.cost import found_of
 from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, is_known, is_limited_by_power, trees
-from tilewright.model.ranking.trees import UNIT, Trees
+from tilewright.model.ranking.trees import Trees
 
 LIMITS = Limits((False, False), (1024, 1024), 2, out_by_tma=True)
 
@@ -39,10 +39,10 @@ def test_trees_are_walked_question_by_question(groups):
     random = np.random.default_rng(0)
     asked, leaves = random.integers(0, 14, (50, 3)), random.integers(-99, 100, (50, 8))
     thresholds = random.choice([1e-12, 0.125, 0.5, 3.0, 8.5, 1e12, 1e30], (50, 3))
-    found = Trees.of(asked, thresholds, leaves.astype(np.int16), groups)
+    found = Trees.of(asked, thresholds, leaves.astype(np.int16), 0.002, groups)
     values = random.choice([0.0, 1e-13, 0.125, 0.3, 0.5, 2.0, 3.0, np.nextafter(3.0, 4.0), 8.5, 7e11, 2e12], (14, 500))
     expected = [walked(asked, thresholds, leaves, each) for each in values.T]
-    np.testing.assert_array_equal(found.of_all(values), np.array(expected) * UNIT)
+    np.testing.assert_array_equal(found.of_all(values), np.array(expected) * 0.002)
     assert len(set(expected)) > 300
 
 
@@ -56,7 +56,9 @@ def test_the_trees_of_the_package_are_whole(nbytes):
     assert sorted(stored["features"]) == sorted(FEATURES)
     assert set(asked.ravel()) <= set(range(len(FEATURES)))
     assert thresholds.min() > 1e-12
-    assert (np.abs(leaves) * UNIT).max(axis=1).sum() < math.log(100)  # no way can be lost or won by an error of the fit
+    assert (np.abs(leaves) * stored["unit"]).max(axis=1).sum() < math.log(
+        100
+    )  # no way can be lost or won by an error of the fit
 
 
 @pytest.mark.parametrize("dtype", [bf16, fp8_e4m3])
@@ -71,7 +73,7 @@ def test_choices_are_those_of_trees_that_are_walked(dtype):
         ways = ways[np.isfinite(found.us[ways])]
         features = ranking._of_products(*product[1:]).features(found, m, ways)
         shares = [walked(trees, stored["thresholds"], stored["leaves"], each) for each in features.T]
-        assert ranking.best(*product) == ways[(found.us[ways] * np.exp(np.array(shares) * UNIT)).argmin()]
+        assert ranking.best(*product) == ways[(found.us[ways] * np.exp(np.array(shares) * stored["unit"])).argmin()]
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(300, 5120, 3072), (16, 4096, 2056), (1000, 1000, 1000), (256, 2048, 7168)])

@@ -188,6 +188,7 @@ def test_consumers_by_turns_leave_no_gap_while_one_stores():
 
 COUNTED = {
     "3072": "tile_m=192,tile_n=192,stages=3,epilogue=tma,overlap=True,wait_depth=0,ping_pong=False",
+    "300": "tile_m=128,tile_n=152,stages=6,cluster_n=2,swap_ab=True,ping_pong=False",
     "2048": "tile_n=256,stages=4,ping_pong=False",
 }
 """The Configs that were counted, by m, whatever the planner takes."""

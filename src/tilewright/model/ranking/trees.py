@@ -19,9 +19,6 @@ if TYPE_CHECKING:  # which takes longer to import than this module
     Numbers = NDArray[np.uint8]
     """Of leaves, or what values add to them: a row for each way, of each tree."""
 
-UNIT = 2e-3
-"""Of leaves, which are whole numbers: natural logarithms of a share."""
-
 _MOST = 2.0**60
 """Above all values, which are 0 or above 1 / _MOST; a threshold may be higher, and no value is above it."""
 
@@ -64,29 +61,35 @@ class Questions(NamedTuple):
 
 
 class Trees(NamedTuple):
-    """The trees: what they ask about groups of features, and their leaves in UNIT.
+    """The trees: what they ask about groups of features, and their leaves.
 
-    first: the places of leaves 0.
+    unit: of leaves, which are whole numbers: natural logarithms of a share. first: the places of leaves 0.
     """
 
     questions: dict[range, Questions]
     leaves: "NDArray[np.int16]"
+    unit: float
     first: "NDArray[np.intp]"
 
     @classmethod
     def of(
-        cls, asked: "NDArray[np.intp]", thresholds: Array, leaves: "NDArray[np.int16]", groups: Sequence[range]
+        cls,
+        asked: "NDArray[np.intp]",
+        thresholds: Array,
+        leaves: "NDArray[np.int16]",
+        unit: float,
+        groups: Sequence[range],
     ) -> "Trees":
         """Those with a row of features asked about, of thresholds and of leaves for each."""
         questions = {group: Questions.of(asked, thresholds, group) for group in groups}
-        return cls(questions, leaves, np.arange(0, leaves.size, leaves.shape[1]))
+        return cls(questions, leaves, unit, np.arange(0, leaves.size, leaves.shape[1]))
 
     @classmethod
     def stored(cls, content: Mapping[str, Any], features: Sequence[str], groups: Sequence[range]) -> "Trees":
         """Those of a file, which may have the features in another order."""
         order = np.array([features.index(name) for name in content["features"]], np.intp)
         asked, thresholds = order[np.array(content["asked"])], np.array(content["thresholds"], np.float64)
-        return cls.of(asked, thresholds, np.array(content["leaves"], np.int16), groups)
+        return cls.of(asked, thresholds, np.array(content["leaves"], np.int16), content["unit"], groups)
 
     def numbers(self, values: Array, group: range) -> "Numbers":
         """What values, a row for each feature of a group, add to the numbers of leaves."""
@@ -94,7 +97,8 @@ class Trees(NamedTuple):
 
     def logarithms(self, places: "NDArray[np.intp]") -> Array:
         """The sums of the leaves at these places, a row for each way."""
-        return np.add.reduce(self.leaves.take(places, mode="clip"), axis=1, dtype=np.int16) * UNIT  # type: ignore[no-any-return]
+        found: Array = np.add.reduce(self.leaves.take(places, mode="clip"), axis=1, dtype=np.int16) * self.unit
+        return found
 
     def of_all(self, values: Array) -> Array:
         """The sums for each column of values of all features."""
