@@ -180,12 +180,12 @@ def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
     model = None
     for later, count, shrink in zip((False, True), COUNT[nbytes], SHRINK[nbytes], strict=True):
         known = [product for product in products if later or not product.later]
-        model = _fitted(known, count, shrink, SHARE[nbytes], after=model)
+        model = _fitted(known, nbytes, count, shrink, after=model)
     return stored(model, FEATURES, DEPTH, UNIT[nbytes])
 
 
-def _fitted(products: Sequence[Product], count: int, shrink: float, share: float, after: Any) -> Any:
-    """A model of so many trees, behind those of another."""
+def _fitted(products: Sequence[Product], nbytes: int, count: int, shrink: float, after: Any) -> Any:
+    """A model of so many trees, behind those of another if there is one."""
     import catboost
 
     pool = catboost.Pool(
@@ -196,7 +196,7 @@ def _fitted(products: Sequence[Product], count: int, shrink: float, share: float
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
         "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH, "learning_rate": RATE,
-        "rsm": share, "l2_leaf_reg": shrink,
+        "rsm": SHARE[nbytes], "l2_leaf_reg": shrink,
         "border_count": THRESHOLDS, "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
     model.fit(pool, init_model=after)

@@ -49,7 +49,7 @@ STRADDLES_SINCE = "2026-11-28T18:00"
 """When rows of weights (k, n) that begin anywhere became quick: older launches of them say nothing."""
 
 TREES, DEPTH, RATE, UNIT, SHRINK, NEARNESS = 200, 7, 0.2, 2e-3, 8, 4.0
-"""As in fit_correction.py."""
+"""What fit_correction.py has for each size of an element."""
 
 GEMV: Any = KERNELS["gemv"]
 WGMMA = KERNELS["wgmma"]

@@ -174,6 +174,7 @@ def test_the_table_of_choices_has_a_row_for_each_record():
         for nbytes in fit_correction.RECORDS
         for name, values in json.loads((ROOT / "results" / f"correction_{nbytes}.json").read_text()).items()
     }
+    assert all(set(names) <= set(fit_correction.RECORDS[nbytes]) for nbytes, names in fit_correction.LATER.items())
     assert set(corrected) - {"all"} == {name for names in fit_correction.RECORDS.values() for name in names}
     assert all(better > mean for number, mean, _, _, better, *_ in corrected.values() if number > 1)
     assert {row[1] for row in rows if row[6]} == {f"{name}.json" for name in [*corrected, *choice_shares.FEW_ROWS]} - {

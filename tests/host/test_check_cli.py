@@ -43,13 +43,16 @@ def test_check_runs_every_schedule():
 
 def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
     words = ("check", "wgmma", 100, 72, 648, "--schedules", 0, "--config")
-    record = in_json(*words, "tile_m=64,tile_n=64,split_k=2,cluster_m=2,swap_ab=false")
+    record = in_json(*words, "tile_m=64,tile_n=64,split_k=2,cluster_m=2,cluster_n=1,swap_ab=false")
     assert record["verified"] is True
     assert "split_k=2" in record["config"]
     assert "cluster_m=2" in record["config"]
     assert record["counters"]["totals"]["multicast_saved_bytes"] > 0
+    assert record["sms"] == 4
+    assert "on the 8 SMs that are emulated" in " ".join(invoke(*words, "tile_m=64,tile_n=64,split_k=8").stdout.split())
+    assert "as planned for the 2 SMs that are emulated" in " ".join(invoke(*words[:-1]).stdout.split())
     assert "a cluster has up to eight CTAs" in error(*words, "split_k=4,cluster_m=4")
-    assert "--config='tile_p=3' is no field of WgmmaConfig" in error(*words, "tile_p=3")
+    assert "--config='tile_p=3' is no field of a Config of kernel 'wgmma': use tile_m" in error(*words, "tile_p=3")
     assert "--config=stages=3 is for one kernel, and all are several" in error("check", "all", "--config", "stages=3")
 
 

@@ -56,9 +56,8 @@ def test_the_trees_of_the_package_are_whole(nbytes):
     assert sorted(stored["features"]) == sorted(FEATURES)
     assert set(asked.ravel()) <= set(range(len(FEATURES)))
     assert thresholds.min() > 1e-12
-    assert (np.abs(leaves) * stored["unit"]).max(axis=1).sum() < math.log(
-        100
-    )  # no way can be lost or won by an error of the fit
+    # No way can be lost or won by an error of the fit.
+    assert (np.abs(leaves) * stored["unit"]).max(axis=1).sum() < math.log(100)
 
 
 @pytest.mark.parametrize("dtype", [bf16, fp8_e4m3])

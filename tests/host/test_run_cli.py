@@ -37,6 +37,11 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     assert "--config='stages=3,' is no list of fields: write NAME=VALUE" in error(*small, "stages=3,")
     assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3,stages=4")
     assert "breaks the rule" in error(*small, "tile_m=100")
+    assert "--config='' is no list of fields" in error(*small, "")
+    assert "--config='stages=٣' is no value of stages" in error(*small, "stages=٣")
+    assert "none runs without elements of out: leave it out" in error("run", 0, 72, 64, *small[4:], "stages=3")
+    no_fields = error("run", 64, 64, 64, "--gpu", "H200", "--kernel", "wgmma_basic", "--config", "tile_m=64")
+    assert no_fields.endswith("is no field of a Config of kernel 'wgmma_basic': it has none, so leave --config out\n")
 
 
 @pytest.mark.parametrize(

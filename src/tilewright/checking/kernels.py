@@ -73,7 +73,7 @@ class KernelCheck:
             skipped = "the product has no elements, so nothing runs"
             return CheckResult(kernel.name, self.about, skipped=skipped)
         config = kernel.configs(product.problem, self.hardware)[0] if self.config is None else self.config
-        findings = Findings(kernel.name, self.about, str(config))
+        findings = Findings(kernel.name, self.about, str(config), self.hardware.sm_count)
         operands = product.operands(seed)
 
         def prepare(order: Asynchrony, options: dict[str, Any]) -> tuple[Device, Run]:
@@ -115,8 +115,8 @@ def checks_of(
     it.
 
     Raises:
-        ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time.
-        ConfigError: if a Config from `configured` breaks a rule.
+        ArgumentValueError: with every kernel's reason if no kernel takes it, or if it needs too much memory or time, or
+            its Config breaks a rule.
     """
     whole, few = hardware, hardware._replace(sm_count=SMS)
     checks, refusals = [], []
@@ -127,12 +127,14 @@ def checks_of(
         try:
             product = first_accepted(kernel, few, shapes, elements, layout, expression=expression, **epilogue)
             product.require_memory()
-            gpu, config = few, kernel.configs(product.problem, few)[0]
+            gpu, empty = few, product.problem.is_empty
+            config = None if empty else kernel.configs(product.problem, few)[0]
             if configured is not None:
                 config = configured(kernel, config, product.problem, whole)
-                cluster = kernel.assemble(config, product.problem, whole).shape.cluster
+                cluster = kernel.check(config, product.problem, whole).cluster
                 gpu = whole._replace(sm_count=max(SMS, cluster))
-            refuse_long_emulation(kernel, config, product.problem, gpu)
+            if not empty:
+                refuse_long_emulation(kernel, config, product.problem, gpu)
             checks.append(KernelCheck(kernel, gpu, product, config=config))
         except (ArgumentValueError, UnavailableError) as error:
             refusals.append(str(error))

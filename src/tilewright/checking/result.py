@@ -24,6 +24,7 @@ class CheckResult:
 
     kernel: its name.
     product, config: the product and the Config, or the PTX file; empty if there is none.
+    sms: how many multiprocessors are emulated; None for a kernel of a file.
     verified: True if there are no findings, None if nothing ran, or not to its end.
     skipped: why nothing ran; empty otherwise.
     reports: the findings, one for each kind and its source lines, with the keys kind, message, locations, threads,
@@ -45,6 +46,7 @@ class CheckResult:
     kernel: str
     product: str = ""
     config: str = ""
+    sms: int | None = None
     verified: bool | None = None
     skipped: str = ""
     error: str = ""
@@ -142,6 +144,7 @@ class Findings:
         kernel: str,
         product: str = "",
         config: str = "",
+        sms: int | None = None,
         *,
         named: Callable[[str], str] = str,
         waivers: "Sequence[Waiver]" = (),
@@ -149,7 +152,7 @@ class Findings:
     ) -> None:
         from tilewright.emulator import Coverage
 
-        self.kernel, self.product, self.config = kernel, product, config
+        self.kernel, self.product, self.config, self.sms = kernel, product, config, sms
         self.coverage = coverage or Coverage()
         self.named, self._waivers = named, waivers
         self.counters: Counters | None = None
@@ -222,6 +225,7 @@ class Findings:
             self.kernel,
             self.product,
             self.config,
+            self.sms,
             verified=None if self.error and not self._reports else not self._reports,
             error=self.error,
             interrupted=self.interrupted,

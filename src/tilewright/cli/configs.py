@@ -27,34 +27,43 @@ MOST_CONFIGS = 1000
 def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", text: str | None) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    If its other fields do not fit these, the best Config that has them. An ArgumentValueError names field and values.
+    If its other fields do not fit these, the best Config that has them. Without a text, the Config as it is.
+
+    Raises:
+        ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
     """
     from tilewright.kernels.config_fields import fields_of, values_of
     from tilewright.kernels.kernel import ConfigError
 
+    if text is None:
+        return config
+    if problem.is_empty:
+        raise ArgumentValueError(
+            f"--config={text!r} is for a kernel, and none runs without elements of out: leave it out"
+        )
     fields = fields_of(kernel.config_type)
     values: dict[str, Any] = {}
-    for part in text.split(",") if text else ():
+    for part in text.split(","):
         name, _, value = (word.strip() for word in part.partition("="))
         if not (name and value):
             raise ArgumentValueError(f"--config={text!r} is no list of fields: write NAME=VALUE,NAME=VALUE")
         if name in values:
             raise ArgumentValueError(f"--config={text!r} has {name} twice: leave one out")
         if name not in fields:
-            known = ", ".join(fields) or "it has no fields, so leave --config out"
-            raise ArgumentValueError(f"--config={part!r} is no field of {type(config).__name__}: use {known}")
+            remedy = f"use {', '.join(fields)}" if fields else "it has none, so leave --config out"
+            raise ArgumentValueError(f"--config={part!r} is no field of a Config of kernel {kernel.name!r}: {remedy}")
         field = fields[name]
         allowed = {str(each).lower(): each for each in field.values}
         if allowed.get(value.lower()) is not None:
             values[name] = allowed[value.lower()]
-        elif field.type is int and value.isdecimal() and len(value) < 10:
+        elif field.type is int and value.isascii() and value.isdecimal() and len(value) < 10:
             values[name] = int(value)
         else:
             allow = "a natural number" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
     made = dataclasses.replace(config, **values)
     try:
-        if values and "stages" not in values:
+        if "stages" not in values:
             made = kernel.staged(made, problem, gpu)
         kernel.check(made, problem, gpu)
     except ConfigError:

@@ -78,7 +78,7 @@ def check(
     TILEWRIGHT_EMULATOR_SECONDS sets the limit. Ctrl-C shows what was found so far.
 
     The exit code is 1 if something is reported, 2 if the check cannot run or ends early,
-    and 130 after Ctrl-C. --json prints {kernel, product, config, verified, skipped,
+    and 130 after Ctrl-C. --json prints {kernel, product, config, sms, verified, skipped,
     reports, unlisted, warnings, waived, unused_waivers, counters: {totals, by_line, by_line_inclusive},
     coverage, schedules}, with the key error if the check ends early, and registers with
     --at. For all and ladder it prints {verified, results}, where results lists such
@@ -132,7 +132,7 @@ def check(
                 paragraph(f"Checking {COVERED[kernel]}.", 0)
             results.append(result)
             if written is Format.text:
-                show(result, is_file if lines is None else lines)
+                show(result, is_file if lines is None else lines, product.config is not None)
             for waiver in result.unused_waivers:
                 typer.echo(
                     f"tilewright: the waiver {waiver} covers no report: leave it out, or mend its place", err=True

@@ -12,11 +12,9 @@ MOST_ORDERS = 6
 """The schedules that are named; others are counted."""
 
 
-def show(result: "CheckResult", lines: bool) -> None:
-    """Show one kernel; `lines`: with counters per source line."""
+def show(result: "CheckResult", lines: bool, given: bool = False) -> None:
+    """Show one kernel; `lines`: with counters per source line; `given`: with fields of a Config that somebody gave."""
     from rich.markup import escape
-
-    from tilewright.checking.kernels import SMS
 
     product = escape(result.product)
     if result.skipped:
@@ -30,7 +28,8 @@ def show(result: "CheckResult", lines: bool) -> None:
         verdict = f"[yellow]ended early[/yellow], {verdict if count else 'nothing reported'} until then"
     console().print(f"[bold]{result.kernel}[/bold] {product} under {_orders(result.schedules)}: {verdict}")
     if result.config:
-        paragraph(f"{result.config}, as planned for the {SMS} SMs that are emulated", 2)
+        origin = "on" if given else "as planned for"
+        paragraph(f"{result.config}, {origin} the {result.sms} SMs that are emulated", 2)
     stated: set[str] = set()
     for report in result.reports:
         _show_report(report, stated)

@@ -226,7 +226,7 @@ def _emulated(
     with progress(f"emulating {small.m}x{small.n}x{small.k}") as bar:
         config, reason, report = None, "", None
         small.require_memory()
-        if not product.problem.is_empty:
+        if fields is not None or not product.problem.is_empty:
             choice = _choice(product, kernel, fields, gpu)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
             refuse_long_emulation(choice.kernel, config, small.problem, gpu)
