@@ -336,6 +336,13 @@ def test_fields_of_a_config_that_its_others_do_not_fit_get_the_best_config_that_
     assert "a cluster has up to eight CTAs" in error(*words, "--config", "split_k=3,cluster_m=4")
 
 
+def test_fields_that_no_config_of_the_planner_has_get_the_others_of_one_that_they_fit():
+    by_turns = in_json("explain", 100, 512, 1024, "--gpu", "H200", "--config", "tile_m=64,tile_n=64,ping_pong=true")
+    assert by_turns["config"]["ping_pong"] is True
+    found = in_json("explain", 4096, 4096, 4096, "--gpu", "H200", "--config", "tile_n=8,cluster_m=4")["config"]
+    assert (found["tile_n"], found["cluster_m"], found["epilogue"]) == (8, 4, "direct")
+
+
 def test_ctas_that_split_k_make_one_tile():
     found = explained(300, 1500, 14000, "bf16", "nt", "H200")
     assert found.config.split_k == 4

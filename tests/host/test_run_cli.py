@@ -34,6 +34,8 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     assert [record["config"][name] for name in ("tile_m", "tile_n", "stages")] == [64, 32, 3]
     assert record["reason"].startswith("wgmma: asked for by config=; each call copies a and b")
     small = ("run", 40, 72, 64, "--gpu", "H200", "--config")
+    pasted = in_json(*small, "WgmmaConfig(tile_m=64, tile_n=24, epilogue='direct')")["config"]
+    assert [pasted[name] for name in ("tile_m", "tile_n", "epilogue")] == [64, 24, "direct"]
     assert "--config='stages=3,' is no list of fields: write NAME=VALUE" in error(*small, "stages=3,")
     assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3,stages=4")
     assert "breaks the rule" in error(*small, "tile_m=100")

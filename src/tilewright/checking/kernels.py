@@ -130,7 +130,9 @@ def checks_of(
             gpu, empty = few, product.problem.is_empty
             config = None if empty else kernel.configs(product.problem, few)[0]
             if configured is not None:
-                config = configured(kernel, config, product.problem, whole)
+                config = configured(
+                    kernel, None if empty else kernel.best(product.problem, whole), product.problem, whole
+                )
                 cluster = kernel.check(config, product.problem, whole).cluster
                 gpu = whole._replace(sm_count=max(SMS, cluster))
             if not empty:

@@ -1,6 +1,7 @@
 """A Config on the command line: some of its fields, and the others as the planner would choose for these."""
 
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ ConfigOption = Annotated[
     str | None,
     typer.Option(
         "--config",
-        help="Fields of its Config, such as tile_m=128,tile_n=192; others as the planner would choose for these.",
+        help="Fields of its Config, such as tile_m=128,tile_n=192, or all as printed; others as the planner would choose.",
         show_default=False,
     ),
 ]
@@ -27,12 +28,14 @@ MOST_CONFIGS = 1000
 def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", text: str | None) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    If its other fields do not fit these, the best Config that has them. Without a text, the Config as it is.
+    If its other fields do not fit these, those of the best Config that has them, or else of the best one whose others
+    fit. Without a text, the Config as it is.
 
     Raises:
         ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
+        ConfigError: if no others fit.
     """
-    from tilewright.kernels.config_fields import fields_of, values_of
+    from tilewright.kernels.config_fields import values_of
     from tilewright.kernels.kernel import ConfigError
 
     if text is None:
@@ -41,10 +44,33 @@ def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", 
         raise ArgumentValueError(
             f"--config={text!r} is for a kernel, and none runs without elements of out: leave it out"
         )
+    values = _values(kernel, text)
+
+    def with_values(config: Any) -> Any:
+        made = dataclasses.replace(config, **values)
+        if "stages" not in values:
+            made = kernel.staged(made, problem, gpu)
+        kernel.check(made, problem, gpu)
+        return made
+
+    try:
+        return with_values(config)
+    except ConfigError:
+        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
+        for other in sorted(others, key=lambda each: not values.items() <= values_of(each).items()):
+            with suppress(ConfigError):
+                return with_values(other)
+        raise
+
+
+def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
+    """The fields of a text, which may be a Config as it is printed."""
+    from tilewright.kernels.config_fields import fields_of
+
     fields = fields_of(kernel.config_type)
     values: dict[str, Any] = {}
-    for part in text.split(","):
-        name, _, value = (word.strip() for word in part.partition("="))
+    for part in text.strip().removeprefix(f"{kernel.config_type.__name__}(").removesuffix(")").split(","):
+        name, _, value = (word.strip().strip("'") for word in part.partition("="))
         if not (name and value):
             raise ArgumentValueError(f"--config={text!r} is no list of fields: write NAME=VALUE,NAME=VALUE")
         if name in values:
@@ -61,12 +87,4 @@ def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", 
         else:
             allow = "a natural number" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
-    made = dataclasses.replace(config, **values)
-    try:
-        if "stages" not in values:
-            made = kernel.staged(made, problem, gpu)
-        kernel.check(made, problem, gpu)
-    except ConfigError:
-        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
-        return next((each for each in others if values.items() <= values_of(each).items()), made)
-    return made
+    return values
