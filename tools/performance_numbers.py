@@ -4,6 +4,7 @@ readme_numbers.py writes them. A record of `tilewright bench` is shown if most o
 choice, not if it is a sweep of Configs or a self-check; results/proof.json comes first.
 """
 
+import itertools
 import json
 import sys
 from functools import cache, partial
@@ -42,6 +43,10 @@ PAGE = "docs/performance.md"
 PROOF, LIMIT_SECONDS = "results/proof.json", 540
 MOST_NAMED = 8
 """The most products of a record that are named as not measured yet."""
+MOST_LOST = 25
+"""The most products that are named where others are quicker."""
+BY_ROWS = ("few-rows", "batches")
+"""The suites whose products the README has by their rows."""
 SETTLING_SECONDS = 1.0
 """Shorter settled slices than this still feel the contender ahead (docs/performance-log.md, 2026-11-28)."""
 PROTOCOLS = ProtocolOptions(rounds=6, cycles=3, slice_seconds=1.0, idle_seconds=0.2)
@@ -92,12 +97,42 @@ def page() -> list[str]:
     ]
     if Path(PROOF).stem not in records():
         lines += ["", "The proof has not been made yet: below is what was compared before."]
+    lines += ["", *losses()]
     for stem, record in records().items():
         lines += ["", f"## {_heading(stem, record)}", "", *_about(stem, record), "", *_summary(record), ""]
         shown = "Shares of a streaming read, by weight" if is_by_rows(record) else "Ratios to the best peer, by product"
         lines += [f"![{shown}]({_chart(stem).removeprefix('docs/')})", ""]
         lines += [*_tables(record), "", f"To reproduce: `{record['command']}`"]
     return lines + decoder_numbers.sections()
+
+
+def losses() -> list[str]:
+    """The products that others multiply quicker: those with the least ratios, each by its newest record."""
+    newest: dict[tuple[str, str, str], tuple[str, str, Interval, str]] = {}
+    for stem, record in sorted(records().items(), key=lambda each: each[1]["date"]):
+        for protocol, product in itertools.product(record["protocols"], record["products"]):
+            ratio, peer = ratio_to(product, protocol, OURS, BEST_PEER), best_peer(product, protocol)
+            if ratio is not None and peer is not None and not product["interrupted"]:
+                newest[record["gpu"], protocol, title(product)] = record["date"][:10], stem, ratio, peer
+    lost = {key: each for key, each in newest.items() if each[2].high < CLEARLY_SLOWER}
+    worst = sorted(lost.items(), key=lambda each: each[1][2].median)[:MOST_LOST]
+    lines = [
+        "## Where others are quicker",
+        "",
+        f"The records below have {len(newest):,} products, each counted once for a GPU and a protocol, by its newest "
+        f"record. Of {len(lost)}, the whole interval of the ratio to the best peer is below {CLEARLY_SLOWER}.",
+        f"These are the {len(worst)} with the least ratios:",
+        "",
+        "| product | GPU, protocol | times the best peer | peer | record |",
+        "|---|---|---|---|---|",
+    ]
+    for (gpu, protocol, name), (date, stem, ratio, peer) in worst:
+        lines.append(f"| {name} | {_short(gpu)}, {protocol} | {_ratio(ratio)} | {peer} | `{stem}`, {date} |")
+    return lines
+
+
+def _short(gpu: str) -> str:
+    return gpu.removeprefix("NVIDIA ").split()[0]
 
 
 def summary() -> list[str]:
@@ -126,18 +161,20 @@ def rows_summary() -> list[str]:
     """The records of few rows in a table each: the means over weights at each number of rows."""
     lines: list[str] = []
     for stem, record in records().items():
-        if not is_by_rows(record):
+        read = is_by_rows(record)
+        if not read and record.get("suite") not in BY_ROWS:
             continue
         products = [each for each in record["products"] if not each["interrupted"]]
         rows = sorted({each["m"] for each in products})
         best = {best_peer(each, protocol) for each in products for protocol in record["protocols"]}
         peer = best.pop() if len(best) == 1 else "the best peer"
         layouts = " and ".join(sorted({each["layout"] for each in products}, reverse=True))
+        counts = sorted({sum(each["m"] == m for each in products) for m in rows})
         lines += [
-            f"Products of {rows[0]} to {rows[-1]} rows beside a streaming read of their weights:",
-            f"a cell has the share of its speed and the ratio to {peer} in the same run, {layouts}, "
-            f"geometric means over {len(by_weight(products))} weights ({record['gpu']}, {record['date'][:10]}; "
-            f"`results/{stem}.json`).",
+            f"Products of {rows[0]} to {rows[-1]} rows{' beside a streaming read of their weights' * read}:",
+            f"a cell has {'the share of its speed and ' * read}the ratio to {peer} in the same run, {layouts}, "
+            f"geometric means over {' to '.join(map(str, counts[:1] + counts[1:][-1:]))} weights ({record['gpu']}, "
+            f"{record['date'][:10]}; `results/{stem}.json`).",
             "",
             f"| rows | {' | '.join(map(str, rows))} |",
             "|---" * (len(rows) + 1) + "|",

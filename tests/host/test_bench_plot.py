@@ -114,6 +114,26 @@ def test_the_readme_has_the_means_at_each_number_of_rows(monkeypatch):
     ]
 
 
+def test_the_page_names_what_others_multiply_quicker_each_by_its_newest_record(monkeypatch):
+    import performance_numbers
+
+    def slower(record, m, n):
+        (found,) = (each for each in record["products"] if (each["m"], each["n"]) == (m, n))
+        sample = found["contenders"][0]["settled"]
+        sample["samples_us"] = [20.0 for _ in sample["samples_us"]]
+
+    older, newer = few_rows((4096, 2048), (1024, 8192)), few_rows((4096, 2048)) | {"date": "2026-11-24"}
+    slower(older, 1, 4096)  # which a newer record has as quicker
+    slower(older, 4, 1024)
+    monkeypatch.setattr(performance_numbers, "records", lambda: {"newer": newer, "older": older})
+    lines = performance_numbers.losses()
+    assert lines[2].startswith("The records below have 4 products,")
+    assert "Of 1, the whole interval" in lines[2]
+    assert lines[7:] == [
+        "| 4x1024x8192 bf16 nt | a, settled | **0.750** [0.750, 0.750] | cublas | `older`, 2026-11-23 |",
+    ]
+
+
 def test_the_page_has_shares_by_rows_and_what_overlap_saves():
     import performance_numbers
 

@@ -17,7 +17,7 @@ ConfigOption = Annotated[
     str | None,
     typer.Option(
         "--config",
-        help="Fields of its Config, such as tile_m=128,tile_n=192, or all as printed; others as the planner would choose.",
+        help="Fields of its Config, as tile_m=128,tile_n=192, or all as printed; others as the planner would choose.",
         show_default=False,
     ),
 ]
