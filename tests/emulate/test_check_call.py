@@ -38,7 +38,7 @@ def test_arrays_are_written_in_place():
     assert result.schedules == ["eager", "lazy", "random(0)", "random(1)"]
     assert result.counters["totals"]["global_sectors"] == {"ld": 8, "st": 8}
     assert set(result.as_dict()) == {
-        "kernel", "product", "config", "verified", "skipped", "reports", "unlisted", "warnings", "waived",
+        "kernel", "product", "config", "sms", "verified", "skipped", "reports", "unlisted", "warnings", "waived",
         "unused_waivers", "counters",
         "coverage", "schedules",
     }  # fmt: skip
