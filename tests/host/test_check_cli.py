@@ -62,6 +62,8 @@ def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
         ("mma", ("--dtype", "int8", "--gpu", "A100"), "151x77x203 int8 nt -> int32, on an A100"),
         ("mma", ("--dtype", "fp8_e4m3", "--b-dtype", "fp8_e5m2", "--fast-accumulation", "--gpu", "rtx-4090"),
          "151x77x203 fp8_e4m3 by fp8_e5m2 fast nt -> bf16, acc + bias, on an RTX-4090"),
+        ("mma", ("--dtype", "int8", "--recipe", "row", "--zero-a"),
+         "151x77x203 int8 row with zero points nt -> bf16, acc + bias"),
         ("wgmma", ("--dtype", "fp8_e4m3", "--recipe", "1x128_128x128", "--activation", "relu"),
          "264x328x464 fp8_e4m3 1x128_128x128 nt -> bf16, relu(acc + bias)"),
         ("wgmma", ("--dtype", "int8", "--recipe", "row", "--no-bias", "--out-dtype", "fp16"),
