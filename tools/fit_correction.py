@@ -58,7 +58,7 @@ RECORDS = {
 """By the bytes of an element."""
 LATER = {1: ("sweep_deep_bytes_h200",), 2: ("sweep_batches_layers_h200",)}
 """Those to which the first trees are not fitted, but further ones, with all others. So most choices stay as they were
-measured: trees that are fitted anew to 3% more products choose other Configs for a quarter of the suites', as quick."""
+measured: trees that are fitted anew, to some more products, choose others for a quarter of the suites', as quick."""
 
 COUNT, DEPTH, RATE = {1: (250, 20), 2: (400, 30)}, 7, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""

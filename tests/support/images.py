@@ -199,7 +199,7 @@ class Look:
             )
         return found
 
-    def explained(self, emulated, hardware, _run):
+    def explained(self, emulated, hardware):
         """Why the results may differ as they do; empty if they may not.
 
         A linear filter of signed bytes gives multiples of 1/32767. How an H200 finds the last step is not known.

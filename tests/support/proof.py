@@ -25,12 +25,12 @@ def emulator_digest():
 def compared(case, emulated, hardware, explain, run):
     """The outcome of a case, and sentences about its differences.
 
-    explain: takes both results and `run`, and gives the reason why they may differ, if there is one; or None.
+    explain: takes both results, and gives the reason why they may differ, if there is one; or None.
     """
     differences = case.differences(emulated, hardware, run)
     if not differences:
         return EQUAL, []
-    reason = explain and explain(emulated, hardware, run)
+    reason = explain and explain(emulated, hardware)
     return (EXPLAINED, [reason, *differences]) if reason else ("different", differences)
 
 

@@ -32,8 +32,8 @@ All end in the middle of a tile along m, n and k and go round a ring of stages m
 SMS = 2
 """Multiprocessors of the emulated GPU: few, so persistent kernels go through several tiles each."""
 
-Configured = Callable[[Kernel, Any, Problem, Hardware], Any]
-"""A Config instead of the given one of a kernel for a problem on a GPU."""
+Configured = Callable[[Kernel, Problem, Hardware], Any]
+"""The Config of a kernel for a problem on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +127,14 @@ def checks_of(
         try:
             product = first_accepted(kernel, few, shapes, elements, layout, expression=expression, **epilogue)
             product.require_memory()
-            gpu, empty = few, product.problem.is_empty
-            config = None if empty else kernel.configs(product.problem, few)[0]
+            gpu, config = few, None
             if configured is not None:
-                config = configured(
-                    kernel, None if empty else kernel.best(product.problem, whole), product.problem, whole
-                )
+                config = configured(kernel, product.problem, whole)
                 cluster = kernel.check(config, product.problem, whole).cluster
                 gpu = whole._replace(sm_count=max(SMS, cluster))
-            if not empty:
+            elif not product.problem.is_empty:
+                config = kernel.configs(product.problem, few)[0]
+            if config is not None:
                 refuse_long_emulation(kernel, config, product.problem, gpu)
             checks.append(KernelCheck(kernel, gpu, product, config=config))
         except (ArgumentValueError, UnavailableError) as error:

@@ -25,11 +25,11 @@ MOST_CONFIGS = 1000
 """More than any kernel has."""
 
 
-def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", text: str | None) -> Any:
+def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | None, config: Any = None) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    If its other fields do not fit these, those of the best Config that has them, or else of the best one whose others
-    fit. Without a text, the Config as it is.
+    config: by default the best by the kernel's model. If its other fields do not fit these, those of the best Config
+    that has them, or else of the best one whose others fit. Without a text, the Config as it is.
 
     Raises:
         ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
@@ -38,12 +38,13 @@ def changed(kernel: "Kernel", config: Any, problem: "Problem", gpu: "Hardware", 
     from tilewright.kernels.config_fields import values_of
     from tilewright.kernels.kernel import ConfigError
 
-    if text is None:
-        return config
-    if problem.is_empty:
+    if text is not None and problem.is_empty:
         raise ArgumentValueError(
             f"--config={text!r} is for a kernel, and none runs without elements of out: leave it out"
         )
+    config = kernel.best(problem, gpu) if config is None else config
+    if text is None:
+        return config
     values = _values(kernel, text)
 
     def with_values(config: Any) -> Any:

@@ -105,7 +105,7 @@ def explain(
         from tilewright.kernels.registry import kernel_named
 
         taking, (hardware, _) = kernel_named(found.kernel, "--kernel"), gpu_of(gpu)
-        found = explained(found.kernel, changed(taking, found.config, found.taken, hardware, config))
+        found = explained(found.kernel, changed(taking, found.taken, hardware, config, found.config))
     if as_json:
         print_json(found.as_dict())
     else:

@@ -64,7 +64,7 @@ class InspectedProduct(ProductOptions):
             product = Product.of(shape, elements, layout, **choices)
             chosen = choose(product.problem, hardware)
             solved = chosen.copied.problem
-            config = changed(chosen.kernel, chosen.config, solved, hardware, self.config)
+            config = changed(chosen.kernel, solved, hardware, self.config, chosen.config)
             return chosen.kernel, config, product, solved
         kernel = kernel_named(target, "KERNEL", "a file (FILE.cu, ./FILE), M N K")
         shape = suited(DEFAULT_SHAPE, kernel) if shape is None else shape
@@ -76,7 +76,7 @@ class InspectedProduct(ProductOptions):
                 raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}") from None
             raise
         first = kernel.configs(product.problem, hardware)[0]
-        return kernel, changed(kernel, first, product.problem, hardware, self.config), product, product.problem
+        return kernel, changed(kernel, product.problem, hardware, self.config, first), product, product.problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class CutOptions:
         chip = chip_of(self.chip)
         gpu = self._compiled_for(chip.gpu)
         kernel, problem = self._taken(gpu, (m, n, k))
-        config = changed(kernel, kernel.best(problem, gpu), problem, gpu, self.config)
+        config = changed(kernel, problem, gpu, self.config)
         constants = kernel.check(config, problem, gpu)
         blocking, solved = kernel.blocking(constants), kernel.oriented(config, problem)
         found = levels(solved.m, solved.n, k, blocking, problem.a.dtype.nbytes, problem.out.dtype.nbytes)

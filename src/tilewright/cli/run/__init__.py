@@ -263,7 +263,7 @@ def _choice(product: "Product", kernel: str, fields: str | None, gpu: "Hardware"
     choice = choose(product.problem, gpu, kernel=kernel)
     if fields is None:
         return choice
-    config = changed(choice.kernel, choice.config, choice.copied.problem, gpu, fields)
+    config = changed(choice.kernel, choice.copied.problem, gpu, fields, choice.config)
     return choose(product.problem, gpu, kernel=choice.kernel.name, config=config)
 
 
