@@ -174,6 +174,12 @@ def test_no_unit_alone_is_quicker_than_its_data_sheet(dtype, gpu, unit):
     assert found.time.bound == unit
 
 
+def test_memory_alone_is_not_quicker_than_its_data_sheet():
+    found = explained(1, 32000, 4096, "bf16", "nt", "H200")
+    assert found.kernel == "gemv"
+    assert found.time.limits["GMEM"] >= found.light.memory_seconds * (1 - 1e-9)
+
+
 def test_alpha_of_0_leaves_nothing_to_explain():
     a, b = stored(4, 6, "fp16", "n"), stored(6, 4, "fp16", "n")
     with pytest.raises(ValueError, match="no sums, so there is nothing to explain: give another alpha than 0"):

@@ -52,7 +52,7 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-_RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.84, 0.94), (1.04, 1.16), 0.84
+_RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.9, 0.94), (1.04, 1.16), 0.84
 """What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
 contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
 short, and most of all for the fewest rows and with copies."""
@@ -161,9 +161,7 @@ class _Waves(NamedTuple):
 def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
     found = _waves_of(ways, problem)
-    light = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
-    least = np.maximum(light, _sectors(ways, problem))
-    took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), least)
+    took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), _least(ways, problem))
     return took
 
 
@@ -208,16 +206,17 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     alone = (longer * limit for limit in (found.waiting, found.loading, found.streaming))
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
-    by_name["GMEM"] = max(by_name["GMEM"], np.max(_sectors(ways, problem)).item())
+    by_name["GMEM"] = max(by_name["GMEM"], min(_least(ways, problem).item(), looped))
     return Breakdown(parts, by_name, int(ways.at_once.item()))
 
 
-def _sectors(ways: Ways, problem: Problem) -> "Array | float":
-    """The time of a launch in which memory moves weights whose neighbors lie apart, with what lies between."""
+def _least(ways: Ways, problem: Problem) -> Array:
+    """The time that memory needs for each element once, or for weights that lie apart and what lies between."""
+    light: Array = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
     b = problem.b
     if 1 in (b.row_stride, b.column_stride):
-        return 0.0
-    return _LAUNCH_SECONDS + problem.crossing_bytes("b", b) / ways.bandwidth
+        return light
+    return np.maximum(light, _LAUNCH_SECONDS + problem.crossing_bytes("b", b) / ways.bandwidth)
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:
