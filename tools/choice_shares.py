@@ -60,6 +60,8 @@ RECORDS = {
     "sweep_deep_layers_h200": "16 to 1,300 rows and weights as layers have them, nt and nn",
     "sweep_few_layers_h200": "the same, 16 to 64 rows",
     "sweep_batches_layers_h200": "the same, 9 to 256 rows",
+    "sweep_clusters_h200": "2 to 288 rows of such weights, nt and nn, half of the Configs in clusters",
+    "sweep_clusters_second_h200": "the same and others of few rows, layers, few tiles and any extents",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -86,6 +88,8 @@ RECORDS = {
     "sweep_blocks_near_second_h100": "fp8, half with scales of blocks, and int8, as layers have them",
     "sweep_blocks_near_large_second_h100": "the same, multiples of 128",
     "sweep_deep_bytes_h200": "random products of fp8 and int8 of few tiles and a long k, nt",
+    "sweep_clusters_bytes_h200": "2 to 288 rows of fp8 and int8, half of the Configs in clusters",
+    "sweep_clusters_bytes_second_h200": "the same, layers, and others of few rows",
 }
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",

@@ -103,14 +103,13 @@ CHOICES = (
             epilogue="direct",
             overlap=False,
             wait_depth=1,
+            swap_ab=True,
         ),
     ),
     (
         "1024x1024x1024 nt bf16",
         H200,
-        WgmmaConfig(
-            tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1, swap_ab=True
-        ),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "2048x2048x2048 tn bf16",
@@ -121,7 +120,9 @@ CHOICES = (
     (
         "16x28672x8192 nt bf16",
         H200,
-        WgmmaConfig(tile_n=24, stages=11, group_m=1, epilogue="direct", swap_ab=True, prefetch=4),
+        WgmmaConfig(
+            tile_n=48, stages=5, cluster_m=4, group_m=1, epilogue="direct", tile_k=128, swap_ab=True, prefetch=2
+        ),
     ),
     (
         "1x4096x4096 nt bf16",
@@ -131,28 +132,17 @@ CHOICES = (
     (
         "512x512x512 nt bf16",
         H200,
-        WgmmaConfig(
-            tile_m=64,
-            tile_n=32,
-            stages=9,
-            group_m=8,
-            epilogue="direct",
-            overlap=False,
-            wait_depth=1,
-            tile_k=128,
-        ),
+        WgmmaConfig(tile_m=64, tile_n=32, stages=9, epilogue="direct", overlap=False, wait_depth=1, tile_k=128),
     ),
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "510x1024x12800 nt bf16",
         H200,
-        WgmmaConfig(
-            tile_n=96, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2
-        ),
+        WgmmaConfig(tile_n=160, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=4),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
@@ -192,9 +182,7 @@ CHOICES = (
     (
         "1024x1020x1024 nt bf16",
         H200,
-        WgmmaConfig(
-            tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1, swap_ab=True
-        ),
+        WgmmaConfig(tile_m=64, tile_n=128, stages=9, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
     ),
     (
         "4096x4096x4096 nt bf16 by 8",
@@ -273,7 +261,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
     ("text", "gpu", "reason"),
     [
         (
-            "64x64x64 nt bf16",
+            "16x4096x4096 nt bf16",
             H200,
             f"wgmma: {WGMMA}; computes out.T = b.T @ a.T, with tile_m along n",
         ),
