@@ -64,7 +64,7 @@ LATER: dict[int, tuple[str, ...]] = {
 }
 """Those to which the first trees are not fitted, but further ones, with all others. So most choices stay as they were
 measured: trees that are fitted anew, to some more products, choose others for a quarter of the suites', as quick. Where
-tilings are new to the space, they choose better: of 2 bytes, 0.984 of the best for few rows in clusters, and 0.980."""
+tilings are new to the space, they choose better: of 2 bytes, 0.982 of the best for few rows in clusters, and 0.980."""
 
 COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 0)}, 7, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""
