@@ -57,6 +57,7 @@ def assert_refused(body, error, message, **module):
         ("add.rz.f16 %h1, %h2, %h3;", r"no emulation of \.rz in `add\.rz\.f16`"),
         ("set.eq.f16x2.f32 %r1, %f2, %f3;", r"\.f32 in `set\.eq\.f16x2\.f32`.*lacks \.f16x2"),
         ("add %r1, %r2, %r3;", r"lacks \{"),
+        ("cvt.pack.sat.s32.u4.b32 %r1, %r2, %r3, %r1;", r"in `cvt\.pack\.sat\.s32\.u4\.b32`"),
         ("bar.red.popc.pred %p1, 0, %p2;", r"no emulation of \.pred in `bar\.red\.popc\.pred`.*lacks \.u32"),
         ("wmma.load.a.sync.aligned.col.m8n8k32.shared.s4 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),
         ("wmma.load.a.sync.aligned.col.m8n8k128.shared.b1 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),

@@ -27,6 +27,7 @@ from tilewright.emulator.ptx.syntax import (
 )
 
 _BITS = {**TYPE_BITS, "tf32": 32, "e4m3x2": 16, "e5m2x2": 16, "u16x2": 32, "s16x2": 32}
+_TYPES = frozenset((*_BITS, "e4m3", "e5m2", "s4", "u4", "s2", "u2", "b1"))  # also those that no register has
 _UNTYPED = re.compile(r"b\d+", re.A)
 _INTEGER = re.compile(r"[us]\d+(x2)?", re.A)
 _PAIRS = ("f16x2", "bf16x2")
@@ -81,8 +82,8 @@ def _fits_of(opcode: str, modifiers: tuple[str, ...]) -> list[_Fit]:
 def _fit(form: Form, modifiers: tuple[str, ...]) -> _Fit:
     left, ordered, lacking = list(modifiers), [], []
     for group in form.groups:
-        kind = next((modifier for modifier in left if modifier in _BITS), None)  # types keep their order
-        chosen = next((name for name in left if group.has(name) and (name == kind or name not in _BITS)), None)
+        kind = next((modifier for modifier in left if modifier in _TYPES), None)  # types keep their order
+        chosen = next((name for name in left if group.has(name) and (name == kind or name not in _TYPES)), None)
         if chosen is not None:
             left.remove(chosen)
             ordered.append(chosen)

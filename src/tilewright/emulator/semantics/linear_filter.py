@@ -55,7 +55,8 @@ def rounded(average: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> Array:
     of 1/65535, or of 1/32767 if they are signed, and a half up.
     """
     if dtype.kind == "f":
-        beyond = np.nextafter(average, np.copysign(np.inf, average))  # rounds as before, but for halves
-        return np.asarray(beyond.astype(dtype))
+        if dtype == np.float16:
+            average = np.nextafter(average, np.copysign(np.inf, average))  # rounds as before, but for halves
+        return np.asarray(average.astype(dtype))
     steps = np.iinfo(f"{dtype.kind}2").max
     return np.asarray(np.floor(average * steps / np.iinfo(dtype).max + 0.5) / steps)
