@@ -55,25 +55,31 @@ RECORDS = {
         "sweep_thin_third_h100", "sweep_thin_fourth_h100", "sweep_deep_h200", "sweep_deep_second_h200",
         "sweep_deep_layers_h200", "sweep_deep_third_h200", "sweep_few_layers_h200", "sweep_batches_layers_h200",
         "sweep_clusters_h200", "sweep_clusters_second_h200",
+        "sweep_deep_rows_h200", "sweep_layers_rows_h200", "sweep_pairs_first_h200", "sweep_pairs_h200",
+        "sweep_pairs_wide_h200", "sweep_pairs_small_h200",
     ),
 }  # fmt: skip
 """By the bytes of an element."""
 LATER: dict[int, tuple[str, ...]] = {
     1: ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),
-    2: (),
-}
+    2: (
+        "sweep_deep_rows_h200", "sweep_layers_rows_h200", "sweep_pairs_first_h200", "sweep_pairs_h200",
+        "sweep_pairs_wide_h200", "sweep_pairs_small_h200",
+    ),
+}  # fmt: skip
 """Those to which the first trees are not fitted, but further ones, with all others. So most choices stay as they were
 measured: trees that are fitted anew, to some more products, choose others for a quarter of the suites', as quick. Where
-tilings are new to the space, they choose better: of 2 bytes, 0.982 of the best for few rows in clusters, and 0.980."""
+many tilings are new to the space, they choose better: of 2 bytes, 0.982 of the best for few rows in clusters, and
+0.980."""
 
-COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 0)}, 7, 0.2
+COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 30)}, 7, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""
 UNIT = {1: 2e-3, 2: 1e-3}
 """Of leaves. Rounding to 2e-3 costs choices of 2 bytes 0.1%, and those of 1 byte, which have fewer trees, nothing."""
 SHARE = {1: 0.6, 2: 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
 choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
-SHRINK = {1: (3, 48), 2: (24, 24)}
+SHRINK = {1: (3, 48), 2: (24, 48)}
 """How much leaves of few launches are drawn to 0, of first trees and of further ones: with more, products of 2 bytes of
 which few were measured are left more to arithmetic, at the same share of others, and no way is lost or won by a few
 leaves; those of 1 byte lose."""

@@ -103,7 +103,6 @@ CHOICES = (
             epilogue="direct",
             overlap=False,
             wait_depth=1,
-            swap_ab=True,
         ),
     ),
     (
@@ -142,7 +141,9 @@ CHOICES = (
     (
         "510x1024x12800 nt bf16",
         H200,
-        WgmmaConfig(tile_n=160, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=4),
+        WgmmaConfig(
+            tile_n=80, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2, stages=7
+        ),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
     (
