@@ -67,10 +67,10 @@ LATER: dict[int, tuple[str, ...]] = {
         "sweep_pairs_wide_h200", "sweep_pairs_small_h200",
     ),
 }  # fmt: skip
-"""Those to which the first trees are not fitted, but further ones, with all others. So most choices stay as they were
-measured: trees that are fitted anew, to some more products, choose others for a quarter of the suites', as quick. Where
-many tilings are new to the space, they choose better: of 2 bytes, 0.982 of the best for few rows in clusters, and
-0.980."""
+"""Records that the first trees do not know; the further trees are fitted to all. So most choices stay as they were
+measured, while trees that are fitted anew, to a few more products, change a quarter of the suites' choices for others
+that are as quick. The first records of 2-byte elements in clusters are no such ones: first trees that know them have
+0.982 of the best for few rows there, and further trees 0.980."""
 
 COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 30)}, 7, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""
@@ -192,7 +192,7 @@ def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
     model = None
     for later, count, shrink in zip((False, True), COUNT[nbytes], SHRINK[nbytes], strict=True):
         known = [product for product in products if later or not product.later]
-        model = _fitted(known, nbytes, count, shrink, after=model) if count else model
+        model = _fitted(known, nbytes, count, shrink, after=model)
     return stored(model, FEATURES, DEPTH, UNIT[nbytes])
 
 

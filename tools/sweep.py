@@ -14,6 +14,7 @@ examples:
   python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
   python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
   python tools/sweep.py sweep.json --draw deep                of few tiles and a long k
+  python tools/sweep.py sweep.json --draw rows --clusters 20  of up to 640 rows, many Configs in clusters
   python tools/sweep.py sweep.json --vary group_m=1,2,4   each of them in other orders of tiles too
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
 """
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--draw", choices=DRAWS, default="any", help="random extents of a kind (default: any)")
     parser.add_argument("--best", type=int, default=12, help="Configs of a product, by the model (default: 12)")
     parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
+    parser.add_argument("--clusters", type=int, default=0, help="more in clusters, by the model (default: 0)")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--epilogues", nargs="+", default=[""], metavar="TEXT", help="of acc and bias; by default none")
@@ -79,8 +81,9 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
-    if options.draw in ("layers", "deep") and options.most_rows < 16:
-        parser.error(f"--draw {options.draw} has 16 rows at least: give a larger --most-rows")
+    least = {"layers": 16, "deep": 16, "rows": 23}.get(options.draw, 1)
+    if options.most_rows < least:
+        parser.error(f"--draw {options.draw} has {least} rows at least: give a larger --most-rows")
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
     launches: list[list[Any]] = []
     with CompilerPool(compilations()) as pool:
@@ -93,7 +96,7 @@ def main() -> None:
                 continue
             print(f"{elapsed:4.0f} of {options.seconds:g} s, {len(launches)} launches, {shape}", file=sys.stderr)
             try:
-                launches += _measured(shape, gpu, pool, random, options.best, options.random, options.vary)
+                launches += _measured(shape, gpu, pool, random, options)
             except KeyboardInterrupt:
                 break
             options.record.write_text(text_of(_record(gpu, options.seed), launches))
@@ -153,7 +156,19 @@ def _deep(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
             return Shape(m, n, k, 1, layout, elements)
 
 
-DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep}
+def _rows(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product of 23 to 640 rows and weights as layers have them, half of them of few tiles and a long k."""
+    while True:
+        m = round_up(int(2 ** random.uniform(4.5, 9.3)), random.choice((1, 16, 64)))
+        wide, long = ((9.5, 12.5), (11, 14)) if random.random() < 0.5 else ((11.5, 15), (10.3, 13))
+        n, k = (round_up(int(2 ** random.uniform(*extents)), 64) for extents in (wide, long))
+        if layout[0] == "t":
+            m = round_up(m, 16)
+        if m <= min(most_rows, 640) and n * k < 2**27.5:
+            return Shape(m, n, k, 1, layout, elements)
+
+
+DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep, "rows": _rows}
 
 
 def _measured(
@@ -161,15 +176,15 @@ def _measured(
     gpu: GpuBackend,
     pool: CompilerPool,
     random: Random,
-    best: int,
-    others: int,
-    vary: tuple[str, Sequence[int]],
+    options: argparse.Namespace,
 ) -> Iterator[list[Any]]:
     """A row of the record for each Config that is right."""
     kernel, problem = KERNELS["wgmma"], posed(shape)
     ranked = list(kernel.candidates(problem, gpu.hardware, RANKED))
-    chosen = ranked[:best] + random.sample(ranked[best:], min(others, max(len(ranked) - best, 0)))
-    field, values = vary
+    best, others = ranked[: options.best], ranked[options.best :]
+    chosen = best + random.sample(others, min(options.random, len(others)))
+    chosen += [config for config in others if config.cluster_m * config.cluster_n > 1][: options.clusters]
+    field, values = options.vary
     chosen += [replace(config, **{field: value}) for config in chosen for value in values]
     units: dict[tuple[TranslationUnit, int, int], Candidate] = {}
     for config in chosen:

@@ -58,6 +58,8 @@ def assert_refused(body, error, message, **module):
         ("set.eq.f16x2.f32 %r1, %f2, %f3;", r"\.f32 in `set\.eq\.f16x2\.f32`.*lacks \.f16x2"),
         ("add %r1, %r2, %r3;", r"lacks \{"),
         ("cvt.pack.sat.s32.u4.b32 %r1, %r2, %r3, %r1;", r"in `cvt\.pack\.sat\.s32\.u4\.b32`"),
+        ("mma.sync.aligned.m16n8k256.row.col.b1.s32.b1.s32.xor.popc {%r1}, {%r2}, {%r3}, {%r1};", r"in `mma"),
+        ("wmma.mma.sync.aligned.row.col.m8n8k32.s4.s32.s4.s32 {%r1}, {%r2}, {%r3}, {%r1};", r"in `wmma"),
         ("bar.red.popc.pred %p1, 0, %p2;", r"no emulation of \.pred in `bar\.red\.popc\.pred`.*lacks \.u32"),
         ("wmma.load.a.sync.aligned.col.m8n8k32.shared.s4 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),
         ("wmma.load.a.sync.aligned.col.m8n8k128.shared.b1 {%r1}, [rows];", r"no emulation of \.col in `wmma\.load"),

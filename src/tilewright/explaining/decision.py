@@ -34,7 +34,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
     steps.append(_config(choice, hardware))
     if choice.kernel.unit == "wgmma" and not choice.tuned:
         steps.append(
-            "ranked times only choose, and are mostly too short: the next best are compared by them, and all other "
+            "ranked times only choose, and may be a third off: the next best are compared by them, and all other "
             "times below are of a model made to predict"
         )
     return (*steps, _tree(problem))
@@ -45,7 +45,7 @@ def _taken(choice: Choice, hardware: Hardware) -> str:
 
 
 def _ranked(choice: Choice, hardware: Hardware) -> str:
-    """What the model that ranks says, which is mostly too quick."""
+    """What the model that ranks says, which is for choosing."""
     seconds = choice.compared_seconds(hardware)
     return f"ranked at {us(seconds * 1e6)} us" if seconds < inf else "and no model knows its time"
 

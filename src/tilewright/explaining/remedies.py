@@ -72,7 +72,7 @@ def free_rows(problem: Problem, hardware: Hardware, seconds: float) -> int:
         if most >= 1 << 20:
             return most
     most *= 2
-    while most - least > max(1, least // 64):
+    while most - least > 1:
         middle = (least + most) // 2
         each = planned_seconds(_with_rows(problem, middle), hardware)
         if each is not None and each <= FREE * seconds:

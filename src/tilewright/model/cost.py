@@ -8,11 +8,11 @@ A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have a
 `wgmma` overlaps all that a step needs, so the slowest part counts; p-norms stand for maxima, so that near ties cost
 both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multiplying and delivering elements.
 
-The constants of `wgmma` were fitted to results/calibration_h200.json, which has 5,060 launches of 156 products on an
-H200, in graphs, inputs past L2 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick
-has 0.966 of the best rate, while times are 12% off (median); `ranking` corrects the order. `epilogue` is also from
-results/sweep_h200.json, `streamed` from gemv_h200.json, `finish` from sweep_functions_*_h100.json, and that consumers
-by turns have no constant of their own from by_turns_h200.json.
+The constants of `wgmma` were fitted to results/calibration_h200.json: 5,060 launches of 156 products on an H200
+(tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick has 0.966 of the best rate, while
+times are 12% off (median); `ranking` corrects the order. `epilogue` is also from results/sweep_h200.json, `streamed`
+from gemv_h200.json, `finish` from sweep_functions_*_h100.json, and that consumers by turns have no constant of their
+own from by_turns_h200.json.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -221,9 +221,8 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     """What is fixed by these; row_bytes: from one row of 64 elements along k to the next, or what of 128 divides it."""
     along = prepared.along[1]
     tiles_n = np.ceil(n / along)
-    lines = 1.0
-    if row_bytes % 128:
-        lines = 1 + (prepared.costs.misaligned - 1) * (0.7 if row_bytes % 32 == 0 else 1.0)
+    off_lines = 0.0 if row_bytes % 128 == 0 else 0.7 if row_bytes % 32 == 0 else 1.0
+    lines = 1 + (prepared.costs.misaligned - 1) * off_lines
     steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     dram = prepared.dram * k * batch_count * prepared.padded
     return Fixed(
@@ -246,8 +245,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
 def wave_of(prepared: Prepared, steps: Array) -> Array:
     """us of each wave but the last beside its steps: by turns, what lasts longer than the other consumer's steps."""
     hidden = np.where(prepared.tiles.by_turns, np.sqrt(np.sqrt(prepared.step)) * steps, 0.0)
-    left: Array = np.maximum(prepared.wave - hidden, 0.0)
-    return left
+    return np.asarray(np.maximum(prepared.wave - hidden, 0.0))
 
 
 class Found(NamedTuple):
