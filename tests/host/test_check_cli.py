@@ -16,6 +16,7 @@ from tilewright.cli.check.arguments import FILLS
 from tilewright.cli.output import compact, console
 from tilewright.dtypes import fp32
 from tilewright.kernels.ladder import LADDER
+from tilewright.kernels.refusal import Refusal
 
 
 @pytest.fixture(autouse=True)
@@ -193,7 +194,7 @@ def test_check_all_where_no_kernel_takes_the_product(monkeypatch):
     from tilewright.kernels.registry import KERNELS
 
     for kernel in KERNELS.values():
-        monkeypatch.setattr(kernel, "refuses", lambda *_: "too odd")
+        monkeypatch.setattr(kernel, "refuses", lambda *_: Refusal("too odd"))
     message = error("check", "all", 8, 8, 8)
     assert all(f"kernel '{name}'" in message for name in KERNELS)
 

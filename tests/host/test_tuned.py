@@ -293,6 +293,14 @@ def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_wa
         assert "a tuned Config is not used: config: " in caplog.records[-1].getMessage()
 
 
+def test_a_config_that_breaks_a_rule_hides_none_of_a_later_table(folder, monkeypatch):
+    monkeypatch.setattr(tuned, "_SHIPPED", SHIPPED)
+    shipped = next(each for each in tuned.store("H200-132").shipped().entries() if each.key == Key.of(product(each.m)))
+    mine = product(shipped.m, shipped.key.n, shipped.key.k)
+    tuned.store("H200-132").add([entry(mine, config=replace(UNUSUAL, tile_m=100), date="2099-01-01")])
+    assert choose(mine, H200).config == shipped.made_config()
+
+
 WRITER = """
 import sys
 from dataclasses import replace

@@ -334,5 +334,6 @@ def first_accepted(
             reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product
-            refusal = refusal or str(reason)
+            copied = "; a call copies it first, and a check makes no copies" if reason.operand in ("a", "b") else ""
+            refusal = refusal or f"{reason}{copied}"
     raise NotTaken(kernel, hardware, refusal)

@@ -6,7 +6,7 @@ then come those in the directories of TILEWRIGHT_CACHE_PATH, and the package's o
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
@@ -115,13 +115,16 @@ class Store:
 
     def find(self, problem: Problem) -> Entry | None:
         """The entry of a problem in the first table that has one."""
+        return next(self.found(problem), None)
+
+    def found(self, problem: Problem) -> Iterator[Entry]:
+        """The entries of a problem, in the order in which their tables count."""
         key = None
         for table in self.tables():
             if (problem.n, problem.k) in table.extents:
                 key = key or Key.of(problem)
                 if (entry := table.find(key, problem.m)) is not None:
-                    return entry
-        return None
+                    yield entry
 
     def add(self, entries: Iterable[Entry], *, replaces: bool = False) -> None:
         """Add entries to the user's table; with `replaces` also in place of later ones.
@@ -214,20 +217,22 @@ def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
 def best(problem: Problem, solved: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
     """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits.
 
+    The first entry that the kernel takes counts; one that breaks a rule of its kernel hides none of a later table.
     solved: the problem as the kernel takes it, maybe with copies of operands, which were part of what was measured.
     """
-    entry = store(label(hardware)).find(problem)
-    if entry is None or entry.kernel != kernel:
-        return None
-    config = entry.made_config()
-    try:
-        KERNELS[kernel].check(config, solved, hardware)
-    except ArgumentValueError as error:
-        _ignored(str(error))
-        return None
-    if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, solved, hardware):
-        return None
-    return config, f"tuned for {entry.m} rows"
+    for entry in store(label(hardware)).found(problem):
+        if entry.kernel != kernel:
+            return None
+        config = entry.made_config()
+        try:
+            KERNELS[kernel].check(config, solved, hardware)
+        except ArgumentValueError as error:
+            _ignored(str(error))
+            continue
+        if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, solved, hardware):
+            return None
+        return config, f"tuned for {entry.m} rows"
+    return None
 
 
 def changed_fields(config: Any, other: Any) -> str:
