@@ -69,8 +69,8 @@ LATER: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 """Records that the first trees do not know; the further trees are fitted to all. So most choices stay as they were
 measured, while trees that are fitted anew, to a few more products, change a quarter of the suites' choices for others
-that are as quick. The first records of 2-byte elements in clusters are no such ones: first trees that know them have
-0.982 of the best for few rows there, and further trees 0.980."""
+that are as quick. The first trees of 2 bytes do know the first records of clusters: so choices have 0.982 of the best
+there for few rows, and 0.980 if only further trees know them."""
 
 COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 30)}, 7, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--draw", choices=DRAWS, default="any", help="random extents of a kind (default: any)")
     parser.add_argument("--best", type=int, default=12, help="Configs of a product, by the model (default: 12)")
     parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
-    parser.add_argument("--clusters", type=int, default=0, help="more in clusters, by the model (default: 0)")
+    parser.add_argument("--clusters", type=int, default=0, help="further ones in clusters, by the model (default: 0)")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--epilogues", nargs="+", default=[""], metavar="TEXT", help="of acc and bias; by default none")
