@@ -211,12 +211,12 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
 
 
 def _least(ways: Ways, problem: Problem) -> Array:
-    """The time that memory needs for each element once, or for weights that lie apart and what lies between."""
-    light: Array = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
+    """A launch, and the time of memory: each element once, or weights that lie apart and what lies between."""
+    took: Array = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
     b = problem.b
-    if 1 in (b.row_stride, b.column_stride):
-        return light
-    return np.maximum(light, _LAUNCH_SECONDS + problem.crossing_bytes("b", b) / ways.bandwidth)
+    if 1 not in (b.row_stride, b.column_stride):
+        np.maximum(took, problem.crossing_bytes("b", b) / ways.bandwidth, out=took)
+    return _LAUNCH_SECONDS + took
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:

@@ -27,7 +27,7 @@ from tilewright.emulator.ptx.syntax import (
 )
 
 _BITS = {**TYPE_BITS, "tf32": 32, "e4m3x2": 16, "e5m2x2": 16, "u16x2": 32, "s16x2": 32}
-_TYPES = frozenset((*_BITS, "e4m3", "e5m2", "s4", "u4", "s2", "u2", "b1"))  # also those that no register has
+_TYPES = frozenset((*_BITS, "e4m3", "e5m2", "s4", "u4", "s2", "u2", "b1"))  # the last seven are of no register
 _UNTYPED = re.compile(r"b\d+", re.A)
 _INTEGER = re.compile(r"[us]\d+(x2)?", re.A)
 _PAIRS = ("f16x2", "bf16x2")

@@ -1,8 +1,8 @@
 """The forms of the instructions that the emulator knows, as data. Source: PTX ISA, the instructions of these names.
 
 A line is `opcodes : modifiers : operands`. Among modifiers, a | b stands for one of them and [a | b] for one of them or
-none; a name in capitals is a set below, and a* any modifier that starts with a. ptxas takes most modifiers in any
-order, and types only in theirs; they stand here in the order in which emitters find them.
+none; a name in capitals is a set below, and a* any modifier that starts with a. ptxas takes modifiers other than types
+in almost any order; types must be in the instruction's order. Emitters find both in the order that stands here.
 
 Operands are named by the type that they must have:
 
