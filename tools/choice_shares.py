@@ -111,6 +111,7 @@ UNSEEN = {
     "sweep_unseen_layers_h100": "100 to 1,300 rows of bf16 and fp16, weights as layers have them, nt and nn",
     "sweep_ahead_bytes_h100": "112 to 700 rows of fp8, nt",
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
+    "sweep_pairs_columns_h200": "64 to 384 rows of wide weights, nt and nn, half of the Configs in pairs of wide tiles",
     "sweep_pairs_bytes_h200": "23 to 640 rows of fp8 and int8, nt, half of the Configs with new tilings",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
