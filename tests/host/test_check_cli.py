@@ -54,6 +54,7 @@ def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
     assert "as planned for the 2 SMs that are emulated" in " ".join(invoke(*words[:-1]).stdout.split())
     assert "a cluster has up to eight CTAs" in error(*words, "split_k=4,cluster_m=4")
     assert "--config='tile_p=3' is no field of a Config of kernel 'wgmma': use tile_m" in error(*words, "tile_p=3")
+    assert error(*words, "in_flight=2").endswith("ping_pong, or take kernel gemv, which has it\n")
     assert "--config=stages=3 is for one kernel, and all are several" in error("check", "all", "--config", "stages=3")
 
 

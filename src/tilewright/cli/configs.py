@@ -67,6 +67,7 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
 def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
     """The fields of a text, which may be a Config as it is printed."""
     from tilewright.kernels.config_fields import fields_of
+    from tilewright.kernels.registry import KERNELS
 
     fields = fields_of(kernel.config_type)
     values: dict[str, Any] = {}
@@ -78,6 +79,9 @@ def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
             raise ArgumentValueError(f"--config={text!r} has {name} twice: leave one out")
         if name not in fields:
             remedy = f"use {', '.join(fields)}" if fields else "it has none, so leave --config out"
+            others = [other.name for other in KERNELS.values() if name in fields_of(other.config_type)]
+            if fields and others:
+                remedy += f", or take kernel {' or '.join(others)}, which has it"
             raise ArgumentValueError(f"--config={part!r} is no field of a Config of kernel {kernel.name!r}: {remedy}")
         field = fields[name]
         allowed = {str(each).lower(): each for each in field.values}
