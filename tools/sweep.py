@@ -81,7 +81,7 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the products and of the Configs (default: 0)")
     options = parser.parse_args()
-    least = {"layers": 16, "deep": 16, "rows": 23}.get(options.draw, 1)
+    least = {"layers": 16, "deep": 16, "rows": 32}.get(options.draw, 1)
     if options.most_rows < least:
         parser.error(f"--draw {options.draw} has {least} rows at least: give a larger --most-rows")
     gpu, random, begun = backend(0), Random(options.seed), time.monotonic()
@@ -157,14 +157,14 @@ def _deep(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
 
 
 def _rows(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
-    """A product of 23 to 640 rows and weights as layers have them, half of them of few tiles and a long k."""
+    """A product of 22 to 640 rows and weights as layers have them, half of them of few tiles and a long k."""
     while True:
         m = round_up(int(2 ** random.uniform(4.5, 9.3)), random.choice((1, 16, 64)))
         wide, long = ((9.5, 12.5), (11, 14)) if random.random() < 0.5 else ((11.5, 15), (10.3, 13))
         n, k = (round_up(int(2 ** random.uniform(*extents)), 64) for extents in (wide, long))
         if layout[0] == "t":
             m = round_up(m, 16)
-        if m <= min(most_rows, 640) and n * k < 2**27.5:
+        if m <= most_rows and n * k < 2**27.5:
             return Shape(m, n, k, 1, layout, elements)
 
 

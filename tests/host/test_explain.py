@@ -178,7 +178,14 @@ def test_no_unit_alone_is_quicker_than_its_data_sheet(dtype, gpu, unit):
 def test_memory_alone_is_not_quicker_than_its_data_sheet(n):
     found = explained(1, n, 4096, "bf16", "nt", "H200")
     assert found.kernel == "gemv"
+    assert found.time.seconds > found.light.memory_seconds + 0.6e-6  # which a launch takes
     assert found.time.limits["GMEM"] >= found.light.memory_seconds * (1 - 1e-9)
+
+
+def test_memory_alone_counts_no_launch():
+    found = explained(1, 512, 512, "bf16", "nt", "H200")
+    assert found.kernel == "gemv"
+    assert found.light.memory_seconds <= found.time.limits["GMEM"] < 0.3e-6
 
 
 def test_alpha_of_0_leaves_nothing_to_explain():

@@ -1,5 +1,6 @@
 """Plans for a range of rows: what is compiled before, that nothing is afterwards, and what is refused."""
 
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -349,7 +350,8 @@ def test_the_reasons_of_copies_are_as_few_as_those_of_other_operands(backend):
 def test_a_table_that_changes_changes_no_choice_of_the_range(backend, monkeypatch):
     plan = tw.plan(f16(7, 512), f16(512, 512), m=range(1, 65), backend=backend)
     config = tw.WgmmaConfig(128, 64, 3, epilogue="direct", overlap=False)
-    monkeypatch.setattr(tuned, "best", lambda *_: (config, "tuned for 64 rows"))
+    entry = SimpleNamespace(kernel="wgmma", m=64, made_config=lambda: config)
+    monkeypatch.setattr(tuned, "best", lambda *_: entry)
     assert tw.plan(f16(64, 512), f16(512, 512), backend=backend).config == config
     backend.captured_streams = (0,)
     plan(f16(64, 512), f16(512, 512))

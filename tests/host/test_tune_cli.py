@@ -32,6 +32,8 @@ from tilewright.planner.tuned_table import Entry, Key, Table, encode
 from tilewright.planner.tuning import search, stand
 from tilewright.planner.tuning.budget import Budget
 
+BEST = tuned.best  # which tests have not, unless they ask for it
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -187,6 +189,7 @@ def pretended_gpu(monkeypatch):
         return 5.0 if isinstance(config, GemvConfig) else 6.0
 
     gpu = SimpleNamespace(hardware=H200)
+    monkeypatch.setattr(tuned, "best", BEST)  # what is tuned counts
     monkeypatch.setattr(api, "gpu_count", lambda: 1)
     monkeypatch.setattr(gpu_backend, "backend", lambda device: gpu)
     monkeypatch.setattr(stand, "GpuStand", lambda problem, backend: nullcontext(PretendedStand(us)))

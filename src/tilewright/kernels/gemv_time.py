@@ -161,7 +161,7 @@ class _Waves(NamedTuple):
 def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
     found = _waves_of(ways, problem)
-    took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), _least(ways, problem))
+    took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), _LAUNCH_SECONDS + _memory(ways, problem))
     return took
 
 
@@ -206,17 +206,17 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     alone = (longer * limit for limit in (found.waiting, found.loading, found.streaming))
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
-    by_name["GMEM"] = max(by_name["GMEM"], min(_least(ways, problem).item(), looped))
+    by_name["GMEM"] = max(by_name["GMEM"], _memory(ways, problem).item())
     return Breakdown(parts, by_name, int(ways.at_once.item()))
 
 
-def _least(ways: Ways, problem: Problem) -> Array:
-    """A launch, and the time of memory: each element once, or weights that lie apart and what lies between."""
-    took: Array = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
+def _memory(ways: Ways, problem: Problem) -> Array:
+    """The time of memory for each element once, or for weights that lie apart and what lies between."""
+    once: Array = problem.minimum_bytes / (ways.of_config[-1] * 1e12)
     b = problem.b
-    if 1 not in (b.row_stride, b.column_stride):
-        np.maximum(took, problem.crossing_bytes("b", b) / ways.bandwidth, out=took)
-    return _LAUNCH_SECONDS + took
+    if 1 in (b.row_stride, b.column_stride):
+        return once
+    return np.maximum(once, problem.crossing_bytes("b", b) / ways.bandwidth)
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:

@@ -245,7 +245,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
 def wave_of(prepared: Prepared, steps: Array) -> Array:
     """us of each wave but the last beside its steps: by turns, what lasts longer than the other consumer's steps."""
     hidden = np.where(prepared.tiles.by_turns, np.sqrt(np.sqrt(prepared.step)) * steps, 0.0)
-    return np.asarray(np.maximum(prepared.wave - hidden, 0.0))
+    return np.maximum(prepared.wave - hidden, 0.0)
 
 
 class Found(NamedTuple):

@@ -15,6 +15,7 @@ from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
 from tilewright.planner.copies import Copied, copied
+from tilewright.planner.tuned_table import Entry
 from tilewright.problem import Problem
 from tilewright.rounding import round_up
 
@@ -224,12 +225,17 @@ class Offers(NamedTuple):
             self._warn(choice)
         return choice
 
+    def entry(self, problem: Problem, hardware: Hardware) -> Entry | None:
+        """What the tables say first that one of these can use."""
+        solved = {offer.kernel.name: offer.copied.problem for offer in self.offers}
+        return tuned.best(problem, solved, hardware)
+
     def _measured(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str] | None:
         """The offer that a table has a Config of, with that and its reason."""
-        for offer in self.offers:
-            if found := tuned.best(problem, offer.copied.problem, hardware, offer.kernel.name):
-                return offer, *found
-        return None
+        if (entry := self.entry(problem, hardware)) is None:
+            return None
+        offer = next(each for each in self.offers if each.kernel.name == entry.kernel)
+        return offer, entry.made_config(), f"tuned for {entry.m} rows"
 
     def _modeled(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str]:
         """The offer that the model says is the quickest, with its Config."""
@@ -250,6 +256,15 @@ class Offers(NamedTuple):
                         f"{choice.kernel.name} runs in place of {kernel.name}, since {copied.reasons[0]}; "
                         f"operands that need no copy are quicker"
                     )
+
+
+def tuned_entry(problem: Problem, hardware: Hardware) -> Entry | None:
+    """The entry that `choose` takes for a problem, if it was measured with as many rows."""
+    try:
+        entry = Offers.of(problem, hardware).entry(problem, hardware)
+    except UnsupportedError:
+        return None
+    return entry if entry is not None and entry.m == problem.m else None
 
 
 def _each_once(kernels: Mapping[str, list[str]]) -> str:

@@ -6,7 +6,7 @@ then come those in the directories of TILEWRIGHT_CACHE_PATH, and the package's o
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
@@ -113,10 +113,6 @@ class Store:
         self.tables()
         return self._found[_SHIPPED][1]
 
-    def find(self, problem: Problem) -> Entry | None:
-        """The entry of a problem in the first table that has one."""
-        return next(self.found(problem), None)
-
     def found(self, problem: Problem) -> Iterator[Entry]:
         """The entries of a problem, in the order in which their tables count."""
         key = None
@@ -214,24 +210,23 @@ def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
     return frozenset(m for table in having for m in table.rows_of(Key.of(problem)))
 
 
-def best(problem: Problem, solved: Problem, hardware: Hardware, kernel: str) -> tuple[Any, str] | None:
-    """The tuned Config of a kernel for a problem, and the reason in words; None if there is none that fits.
+def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) -> Entry | None:
+    """The first entry of a problem that counts; one that breaks a rule of its kernel hides none of a later table.
 
-    The first entry that the kernel takes counts; one that breaks a rule of its kernel hides none of a later table.
-    solved: the problem as the kernel takes it, maybe with copies of operands, which were part of what was measured.
+    solved: the problem as each kernel that takes it does, maybe with copies of operands, which were part of what was
+    measured. An entry for other rows counts if its Config is near the best that the model knows.
     """
     for entry in store(label(hardware)).found(problem):
-        if entry.kernel != kernel:
-            return None
-        config = entry.made_config()
+        if entry.kernel not in solved:
+            continue
+        kernel, config = KERNELS[entry.kernel], entry.made_config()
         try:
-            KERNELS[kernel].check(config, solved, hardware)
+            kernel.check(config, solved[entry.kernel], hardware)
         except ArgumentValueError as error:
             _ignored(str(error))
             continue
-        if entry.m != problem.m and not KERNELS[kernel].is_near_best(config, solved, hardware):
-            return None
-        return config, f"tuned for {entry.m} rows"
+        if entry.m == problem.m or kernel.is_near_best(config, solved[entry.kernel], hardware):
+            return entry
     return None
 
 

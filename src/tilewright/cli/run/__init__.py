@@ -285,7 +285,7 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     outcome.facts["predicted"] = (
         f"{us:.1f} us on {with_article(hardware.name)} for {product}{_rate(tflops)}, once its clocks have settled"
     )
-    share = f" ({useful} of what SMs can multiply in them)" if problem.flops else ""
+    share = f" (with {useful} of the work that fits in them)" if problem.flops else ""
     outcome.facts["because"] = f"tiles {prediction.tile_count:,}, waves {prediction.waves:,}{share}"
 
 

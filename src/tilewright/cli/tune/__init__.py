@@ -101,7 +101,7 @@ def tune(
         record["imported"] = _import(to.imported, kept)
         show(f"{to.imported}: entries read: {record['imported']}")
     problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
-    _measure(problems, kept, record, again=again, seconds=seconds, jobs=jobs, show=show)
+    _measure(problems, hardware, kept, record, again=again, seconds=seconds, jobs=jobs, show=show)
     table = kept.table() if to.listed or to.export is not None else Table()
     if to.export is not None:
         write_whole(to.export, encode(table, kept.gpu))
@@ -158,6 +158,7 @@ def _import(path: Path, kept: "Store") -> int:
 
 def _measure(
     problems: "list[tuple[Shape, Problem]]",
+    hardware: "Hardware",
     kept: "Store",
     record: dict[str, Any],
     *,
@@ -168,12 +169,12 @@ def _measure(
 ) -> None:
     """Tune each product; what is found is shown and kept at once, and stands in the record."""
     from tilewright.jit.pool import CompilerPool, compilations
+    from tilewright.planner.choose import tuned_entry
 
     try:
         with CompilerPool(jobs or compilations()) as pool:
             for number, (shape, problem) in enumerate(problems):
-                entry = kept.find(problem)
-                if entry is not None and entry.m == problem.m and not again:
+                if not again and (entry := tuned_entry(problem, hardware)) is not None:
                     record["products"].append({"shape": str(shape), "known": entry.as_dict()})
                     show(f"{shape}: known, {entry.us:.2f} us (--again measures it again)")
                     continue

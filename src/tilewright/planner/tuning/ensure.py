@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
+from tilewright.planner.choose import tuned_entry
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
 from tilewright.planner.tuning.search import Tuned, tune
@@ -33,7 +34,7 @@ def ensure_tuned(request: Request) -> None:
         return
     problem = request.problem
     kept = store(label(backend.hardware))
-    if _has(kept, problem):
+    if tuned_entry(problem, backend.hardware):
         return
     if request.is_capturing():
         raise UnavailableError(
@@ -43,7 +44,7 @@ def ensure_tuned(request: Request) -> None:
 
     assert isinstance(backend, GpuBackend)
     with _alone(kept):
-        if _has(kept, problem):  # another process has just tuned it
+        if tuned_entry(problem, backend.hardware):  # another process has just tuned it
             return
         found = _tuned(problem, backend)
         best = found.best[0]
@@ -52,11 +53,6 @@ def ensure_tuned(request: Request) -> None:
             kept.add([found.entry], replaces=True)
         except UnavailableError as error:
             warn("%s", error)
-
-
-def _has(kept: Store, problem: Problem) -> bool:
-    entry = kept.find(problem)
-    return entry is not None and entry.m == problem.m
 
 
 def _tuned(problem: Problem, backend: "GpuBackend") -> Tuned:
