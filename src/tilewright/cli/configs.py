@@ -1,7 +1,8 @@
 """A Config on the command line: some of its fields, and the others as the planner would choose for these."""
 
 import dataclasses
-from contextlib import suppress
+import re
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,12 +29,13 @@ MOST_CONFIGS = 1000
 def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | None, config: Any = None) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    config: by default the best by the kernel's model. If its other fields do not fit these, those of the best Config
-    that has them, or else of the best one whose others fit. Without a text, the Config as it is.
+    config: by default the best by the kernel's model. The other fields are those of the best Config that has these, or
+    where the planner offers none that has, those with which the model says that these take least. Without a text, the
+    Config as it is.
 
     Raises:
         ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
-        ConfigError: if no others fit.
+        ConfigError: if no others fit, with what most of them break.
     """
     from tilewright.kernels.config_fields import values_of
     from tilewright.kernels.kernel import ConfigError
@@ -54,14 +56,23 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
         kernel.check(made, problem, gpu)
         return made
 
-    try:
-        return with_values(config)
-    except ConfigError:
-        others = kernel.candidates(problem, gpu, MOST_CONFIGS)
-        for other in sorted(others, key=lambda each: not values.items() <= values_of(each).items()):
-            with suppress(ConfigError):
-                return with_values(other)
-        raise
+    others = [config, *kernel.candidates(problem, gpu, MOST_CONFIGS)]
+    shaping = {name: value for name, value in values.items() if name != "stages"}
+    others.sort(key=lambda other: not shaping.items() <= values_of(other).items())
+    made, errors = {}, []
+    for other in others:
+        try:
+            fits = with_values(other)
+        except ConfigError as error:
+            errors.append(error)
+            continue
+        if shaping.items() <= values_of(other).items():
+            return fits
+        made[fits] = None
+    if not made:
+        rules = [re.sub(r"\d+", "", error.fault) for error in errors]
+        raise errors[rules.index(Counter(rules).most_common(1)[0][0])]
+    return min(made, key=lambda each: kernel.ranked_seconds(each, problem, gpu))
 
 
 def _values(kernel: "Kernel", text: str) -> dict[str, Any]:

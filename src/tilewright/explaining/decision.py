@@ -32,7 +32,8 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
             wanted = f"; it would {taken.wanted()}" if taken.copies else ""
             steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}{wanted}")
     steps.append(_config(choice, hardware))
-    if choice.kernel.unit == "wgmma" and not choice.tuned:
+    kernel = choice.kernel
+    if not choice.tuned and (kernel.unit == "wgmma" or kernel.corrects(choice.copied.problem, hardware)):
         steps.append(
             "ranked times only choose, and may be a third off: the next best are compared by them, and all other "
             "times below are of a model made to predict"
@@ -56,8 +57,8 @@ def _config(choice: Choice, hardware: Hardware) -> str:
     kernel, problem = choice.kernel, choice.copied.problem
     count = len(kernel.candidates(problem, hardware, EVERY))
     remark: Any = kernel.remark(choice.config)
-    corrects = kernel.unit == "wgmma" and correction.is_known(problem.a.dtype, hardware)
-    corrected = f" measured launches correct the {correction.NEAREST} quickest," if corrects else ""
+    some = f"the {correction.NEAREST} quickest" if kernel.unit == "wgmma" else "all"
+    corrected = f" measured launches correct {some}," if kernel.corrects(problem, hardware) else ""
     least = f"a model gives each of {count} Configs its time,{corrected} and the least wins"
     if count == 1:
         least = "it has one Config"

@@ -210,7 +210,8 @@ def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
     once = [sum(nbytes for is_written, nbytes in crossing if is_written == wanted) for wanted in (False, True)]
     found = []
     for level in levels(solved.m, solved.n, solved.k, blocking, *sizes):
-        read, stored = once if level.name == "GMEM" else (level.read_bytes * count, level.written_bytes * count)
+        read = once[0] if level.name == "GMEM" else level.read_bytes * count
+        stored = once[1] if level.written_bytes else 0
         if level.name != "registers":
             found.append(replace(level, read_bytes=read, written_bytes=stored, flops=level.flops * count))
     return tuple(found)

@@ -18,23 +18,25 @@ COMPARED = 8
 
 
 class _Ranked(NamedTuple):
-    """copying: the seconds of it that copies take."""
+    """copying: the seconds of it that copies take. corrects: whether measured launches correct such times."""
 
     kernel: Kernel
     config: Any
     seconds: float
     copying: float
     breakdown: Breakdown
+    corrects: bool
 
     @property
     def corrected(self) -> float:
-        """What measured launches add to the model's arithmetic, or take from it."""
+        """What is added to the model's arithmetic, or taken from it: by measured launches, or as memory takes more."""
         return self.seconds - self.copying - sum(self.breakdown.parts)
 
     @property
     def parts(self) -> dict[str, float]:
         named = {name.replace("_", " "): seconds for name, seconds in self.breakdown.parts._asdict().items()}
-        return named | {"copies": self.copying, "as launches were measured": self.corrected}
+        why = "as launches were measured" if self.corrects else "in the ranking"
+        return named | {"copies": self.copying, why: self.corrected}
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
@@ -62,7 +64,7 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
     if found is None:
         return None
     seconds, copying = kernel.ranked_seconds(config, taken.problem, hardware), taken.ranked_seconds(hardware)
-    return _Ranked(kernel, config, seconds + copying, copying, found)
+    return _Ranked(kernel, config, seconds + copying, copying, found, kernel.corrects(taken.problem, hardware))
 
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:

@@ -11,7 +11,7 @@ from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import Array, Ways, breakdown, ranked, seconds, ways_of, wide_loads
+from tilewright.kernels.gemv_time import Array, Ways, breakdown, knows, predicted, ranked, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
@@ -181,7 +181,12 @@ class GemvKernel(Kernel):
 
     def ranked_seconds(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> float:
         """The same of any Config."""
-        return self.predict(config, problem, hardware).seconds * self._ranked(config, problem)
+        oriented, ways, _ = self._way(config, problem, hardware)
+        return seconds(ways, oriented).item() * self._ranked(config, problem)
+
+    def corrects(self, problem: Problem, hardware: Hardware) -> bool:
+        """Whether trees know launches of such elements on such a GPU."""
+        return knows(problem.a.dtype, hardware)
 
     def _ranked(self, config: GemvConfig, problem: Problem) -> float:
         """What that time is of the predicted one."""
@@ -300,7 +305,7 @@ class GemvKernel(Kernel):
         made = ctas // config.split_k * config.tile_m * config.tile_n
         used = oriented.m * oriented.n * oriented.batch_count / made
         waves = ceil(ctas / ways.at_once.item())
-        return Prediction(ctas, waves, used, seconds(ways, oriented).item(), oriented.flops)
+        return Prediction(ctas, waves, used, predicted(ways, oriented).item(), oriented.flops)
 
     def breakdown(
         self, config: GemvConfig, problem: Problem, hardware: Hardware, power: Power = "settled"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tilewright.dtypes import DType
 from tilewright.hardware import Hardware
 from tilewright.model.prediction import Breakdown, Parts
 from tilewright.model.ranking.correction import TREES, is_known
@@ -39,6 +40,9 @@ there."""
 _STREAMED, _NARROW = 1.4, 1.12
 """The share of the data sheet's bandwidth if nothing else took time; how much longer memory takes where a warp reads
 128 neighboring bytes of each column of the weights, with two parts of k, and not 256 or 512."""
+
+_REACHED = 0.94
+"""The share of the data sheet's bandwidth that the longest launches on record reach (results/few_rows.json)."""
 
 _ACROSS = 1.14
 """How much longer all takes where B is contiguous along n."""
@@ -107,6 +111,11 @@ def trees() -> Trees:
     return Trees.stored(json.loads(TREES_OF_GEMV.read_text(encoding="utf-8")), FEATURES, GROUPS)
 
 
+def knows(elements: DType, hardware: Hardware) -> bool:
+    """Whether trees are fitted to launches with such elements on such a GPU."""
+    return elements.nbytes == 2 and is_known(elements, hardware)
+
+
 def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     """Configs with their Constants, of problems that are stored alike, as their times see them."""
     rows, of_config = [], []
@@ -139,9 +148,7 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 constants.a_straddles, constants.b_bytes, hardware.memory_bandwidth / 1e12,
             )
         )  # fmt: skip
-    elements = fitting[0][1].Input
-    known = is_known(elements, hardware) and elements.nbytes == 2
-    return Ways(known, np.array(of_config, np.float64).T, *np.array(rows, np.float64).T)
+    return Ways(knows(fitting[0][1].Input, hardware), np.array(of_config, np.float64).T, *np.array(rows, np.float64).T)
 
 
 class _Waves(NamedTuple):
@@ -162,6 +169,12 @@ def seconds(ways: Ways, problem: Problem) -> Array:
     """What the model says of a launch with each Config, for a problem as it is solved."""
     found = _waves_of(ways, problem)
     took: Array = np.maximum(arithmetic(ways, found) * _longer(ways, found), _LAUNCH_SECONDS + _memory(ways, problem))
+    return took
+
+
+def predicted(ways: Ways, problem: Problem) -> Array:
+    """What a launch with each Config will take: `seconds` ranks, and may say that weights come quicker than they do."""
+    took: Array = np.maximum(seconds(ways, problem), _LAUNCH_SECONDS + _memory(ways, problem) / _REACHED)
     return took
 
 
@@ -198,7 +211,7 @@ def _longer(ways: Ways, found: _Waves) -> "Array | float":
 def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     """Where the time of one way goes, and what limits it."""
     found = _waves_of(ways, problem)
-    took = seconds(ways, problem)
+    took = predicted(ways, problem)
     looped, epilogue = took.item() - _LAUNCH_SECONDS, ways.exchange.item()
     tail = looped * (1 - (found.waves / found.with_last).item())
     parts = Parts(_LAUNCH_SECONDS, _ROUND_SECONDS, looped - tail - _ROUND_SECONDS - epilogue, tail, epilogue)
@@ -206,7 +219,7 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     alone = (longer * limit for limit in (found.waiting, found.loading, found.streaming))
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
-    by_name["GMEM"] = max(by_name["GMEM"], _memory(ways, problem).item())
+    by_name["GMEM"] = max(by_name["GMEM"], _memory(ways, problem).item() / _REACHED)
     return Breakdown(parts, by_name, int(ways.at_once.item()))
 
 

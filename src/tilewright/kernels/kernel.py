@@ -144,6 +144,10 @@ class Kernel(ABC):
         """Whether the model takes a Config, which was measured with other rows, to be nearly the quickest here."""
         return False
 
+    def corrects(self, problem: Problem, hardware: Hardware) -> bool:
+        """Whether launches that were measured correct the times by which its Configs are ranked for a problem."""
+        return False
+
     def predict(self, config: Any, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction | None:
         """The time that the model gives a Config; None for kernels that it does not know."""
         return None

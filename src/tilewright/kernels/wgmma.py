@@ -179,6 +179,11 @@ class WgmmaKernel(Kernel):
         space, product = self._space(problem, hardware)
         return space.is_near_best(config, *product)
 
+    def corrects(self, problem: Problem, hardware: Hardware) -> bool:
+        """Whether the ranking of its tilings is corrected."""
+        space, product = self._space(problem, hardware)
+        return space.ranking.corrects(*product)
+
     def predict(
         self, config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Prediction:

@@ -42,12 +42,15 @@ class Ranking:
         us[ways] = nearest * (us[ways].min() / nearest.min())
         return us
 
+    def corrects(self, m: int, *others: int) -> bool:
+        """Whether a product is corrected."""
+        return self._correction is not None and self._correction.is_for(self._found(m, *others))
+
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
         """The nearest ways with their corrected times, if the product is corrected."""
-        found = self._found(m, *others)
-        if self._correction is None or not self._correction.is_for(found):
+        if not self.corrects(m, *others):
             return None
-        return self._of_products(*others).nearest(found, m)
+        return self._of_products(*others).nearest(self._found(m, *others), m)
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def _of_products(self, *others: int) -> OfProducts:
