@@ -134,7 +134,7 @@ def main() -> None:
 
 
 def table() -> list[str]:
-    """A line of Markdown for each record."""
+    """What all records say, and a line of Markdown for each."""
     lines = [
         "| products | record | number | Configs of one | by arithmetic: mean | least | corrected: number | mean | "
         "least |",
@@ -158,21 +158,21 @@ def table() -> list[str]:
         number, *_, mean, worst, _, better, least, _ = few_rows[name]
         shown = f"{number} |  | {mean:.3f} | {worst} | {number} | {better:.3f} | {least}"
         lines.append(f"| {about} | {name}.json | {shown} |")
-    lines.append("")
+    said = []
     for nbytes, about in ((2, "2 bytes"), (1, "1 byte")):
         number, mean, least, low, better, highest, lower = shares_of[nbytes]["all"]
-        lines.append(
+        said.append(
             f"Of all {number} products with elements of {about} that are corrected, the picks have {mean:.3f} by "
             f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
             f"{better:.3f}, {highest} at least and {lower} below 0.9."
         )
     number, mean, least, low, better, highest, lower, *_ = few_rows["all"]
-    lines.append(
+    said.append(
         f"Of all {number} products of up to 16 rows, the Configs of `gemv` that are picked have {mean:.3f} of its best "
         f"one by arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other weights, "
         f"{better:.3f}, {highest} at least and {lower} below 0.9."
     )
-    return lines + _unseen_table()
+    return [*said, "", *lines, *_unseen_table()]
 
 
 def _unseen_table() -> list[str]:

@@ -56,7 +56,7 @@ def page() -> list[str]:
     """All tables."""
     shares = [
         "In each product of a record, the model picks one of the Configs that were measured of it; this is the picked "
-        "one's rate over the best one's (`python tools/choice_shares.py`):",
+        "one's rate over the best one's (`python tools/choice_shares.py`).",
         "",
         *choice_shares.table(),
     ]
@@ -94,7 +94,7 @@ def thresholds() -> list[str]:
     return [
         "| the tree | how much quicker the best Config with the property is than the best one without it |",
         "|---|---|",
-        f"| m = 1: a GEMV | `wgmma` is {row:.2f} times as quick as cuBLAS ({len(one)} products). |",
+        f"| m = 1: a GEMV | `wgmma` is {row:.2f} times as quick as cuBLAS ({len(one)} products); `gemv` came later. |",
         f"| min(m, n) < 64: a thin kernel | Tiles of at most 128x64: {gain(thin, small)} {beyond[0]}; "
         f"{gain(wide, small)} {beyond[1]}. |",
         f"| | `swap_ab`: {gain(thin, swapped)} {beyond[0]}; {gain(wide, swapped)} {beyond[1]}. |",

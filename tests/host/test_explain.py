@@ -188,6 +188,28 @@ def test_memory_alone_counts_no_launch():
     assert found.light.memory_seconds <= found.time.limits["GMEM"] < 0.3e-6
 
 
+def test_no_weights_come_as_quickly_as_the_data_sheet_says():
+    for gpu in ("H200", "H100"):
+        found = explained(1, 128256, 8192, "bf16", "nt", gpu)
+        assert found.kernel == "gemv"
+        assert 0.90 < found.light.memory_seconds / found.time.seconds < 0.95
+
+
+def test_what_corrects_a_ranking_is_said_where_it_does():
+    def said(*product):
+        found = explained(*product)
+        return " ".join(found.decision), {name for rival in found.rivals for name in rival.grew}
+
+    decision, grew = said(64, 4096, 4096, "bf16", "nt", "H200")
+    assert "measured launches correct the 32 quickest" in decision
+    assert "as launches were measured" in grew
+    assert "measured launches correct all" in said(1, 4096, 4096, "bf16", "nt", "H200")[0]
+    for uncorrected in ((4096, 4096, 4096, "bf16", "nt", "H200"), (32, 4096, 4096, "bf16", "nt", "H100-PCIe")):
+        decision, grew = said(*uncorrected)
+        assert "measured launches" not in decision
+        assert "as launches were measured" not in grew
+
+
 def test_alpha_of_0_leaves_nothing_to_explain():
     a, b = stored(4, 6, "fp16", "n"), stored(6, 4, "fp16", "n")
     with pytest.raises(ValueError, match="no sums, so there is nothing to explain: give another alpha than 0"):

@@ -170,7 +170,7 @@ def test_a_kernel_that_does_not_compile_is_named_and_the_exit_code_says_so(monke
         ),
         (("tune",), "neither SUITE nor --shape is given"),
         (("tune", "--shape", "256"), "none is usable here"),
-        (("tune", "--shape", "256", "--gpu", "H200"), "this machine's GPU measures products: leave one of"),
+        (("tune", "--shape", "256", "--gpu", "H200"), "products are measured on the GPU that is here: leave it out"),
         (("tune", "--list"), "name the table's GPU with --gpu, such as A100"),
         (("tune", "--list", "--gpu", "H300"), "--gpu='H300' is unknown"),
         (("tune", "--import", "nowhere.json", "--gpu", "H200"), "--import=nowhere.json cannot be read"),
@@ -254,12 +254,20 @@ def test_what_others_wrote_into_a_table_is_shown_as_it_is(folder, epilogue, show
     assert "\x1b" not in text
 
 
-def test_tables_are_listed_exported_and_imported(folder, tmp_path):
+def test_tables_are_listed_exported_and_imported(folder, tmp_path, monkeypatch):
     assert "nothing was tuned for an H200" in invoke("tune", "--list", "--gpu", "H200").stdout
     shipped = len(tuned.store("H200-132").shipped())
     assert ("In the package's own table" in invoke("tune", "--list", "--gpu", "H200").stdout) == (shipped > 0)
     assert len(in_json("tune", "--list", "--gpu", "H200")["shipped"]) == shipped
     Store("H200-132").add([entry(), entry(m=7)])
+    monkeypatch.setenv("TILEWRIGHT_CACHE_PATH", str(tmp_path / "shared"))
+    (tmp_path / "shared").mkdir()
+    Store("H200-132", [tmp_path / "shared" / "tuned"]).add([entry(m=11)])
+    for each in (default_cache, tuned.store):
+        each.cache_clear()
+    shared = in_json("tune", "--list", "--gpu", "H200")["others"]
+    assert [[each["m"] for each in entries] for entries in shared.values()] == [[11]]
+    assert "which counts where those above have no entry" in invoke("tune", "--list", "--gpu", "H200").stdout
     listed = in_json("tune", "--list", "--gpu", "H200")
     assert listed["entries"] == json.loads(json.dumps([entry(m=7).as_dict(), entry().as_dict()]))
     assert "4.25" in invoke("tune", "--list", "--gpu", "H200").stdout

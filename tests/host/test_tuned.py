@@ -100,15 +100,15 @@ def test_buckets_are_exact_to_16_and_then_powers_of_two_and_three_halves_of_them
 )
 def test_an_entry_is_for_products_that_differ_in_m_alone(other):
     table = Table([entry()])
-    assert table.find(Key.of(product()), 512) is not None
+    assert table.near(Key.of(product()), 512)
     assert Key.of(other) != Key.of(product())
-    assert table.find(Key.of(other), 512) is None
+    assert not table.near(Key.of(other), 512)
 
 
 def test_of_a_bucket_the_nearest_m_counts_and_a_larger_one_first():
     table = Table([entry(product(m=m)) for m in (16, 400, 450, 500, 512)])
     key = Key.of(product())
-    found = {m: table.find(key, m) for m in (15, 16, 17, 385, 400, 401, 499, 501, 505, 512, 513)}
+    found = {m: next(iter(table.near(key, m)), None) for m in (15, 16, 17, 385, 400, 401, 499, 501, 505, 512, 513)}
     expected = [None, 16, None, 400, 400, 450, 500, 500, 512, 512, None]  # 501 has the tiles of 500
     assert [each and each.m for each in found.values()] == expected
 
@@ -118,7 +118,7 @@ def test_of_two_entries_for_one_product_the_later_counts():
     for order in ((0, 1), (1, 0)):
         both = entry(), entry(config=late, date="2026-01-02")
         table = Table([both[index] for index in order])
-        assert table.find(Key.of(product()), 512).made_config() == late
+        assert table.near(Key.of(product()), 512)[0].made_config() == late
         assert len(table) == 1
 
 
@@ -290,7 +290,9 @@ def test_a_config_that_breaks_a_rule_or_is_of_other_types_is_ignored_with_one_wa
         tuned.store("H200-132").add([entry(config=wrong, date=f"2027-01-0{number + 1}")])
         assert [choose(product(), H200).config for _ in range(2)] == [untuned] * 2
         assert len(caplog.records) == number + 1
-        assert "a tuned Config is not used: config: " in caplog.records[-1].getMessage()
+        said = caplog.records[-1].getMessage()
+        assert "the tuned Config of 512x512x512 bf16 nt is not used: " in said
+        assert said.endswith("; `tilewright tune` with --again measures another")
 
 
 def test_a_config_that_breaks_a_rule_hides_none_of_a_later_table(folder, monkeypatch):
@@ -315,6 +317,14 @@ def test_nor_does_one_of_another_kernel_and_the_product_is_tuned_anew(folder, tm
     tuned.store.cache_clear()
     assert not choose(few, H200).tuned
     assert tuned_entry(few, H200) is None
+
+
+def test_nor_one_for_other_rows_of_the_same_bucket(folder):
+    broken, near = product(256, 4096, 2048), product(248, 4096, 2048)
+    good = KERNELS["wgmma"].candidates(near, H200, 2)[1]
+    wrong = replace(UNUSUAL, tile_m=100)
+    tuned.store("H200-132").add([entry(broken, config=wrong), entry(near, config=good)])
+    assert choose(product(252, 4096, 2048), H200).config == good
 
 
 WRITER = """

@@ -334,6 +334,7 @@ def first_accepted(
             reason = kernel.refuses(product.problem, hardware)
             if reason is None:
                 return product
-            copied = "; a call copies it first, and a check makes no copies" if reason.operand in ("a", "b") else ""
-            refusal = refusal or f"{reason}{copied}"
+            copies = reason.operand in ("a", "b")
+            copied = "; a call copies it first, and a check makes no copies: give extents that need none"
+            refusal = refusal or f"{reason}{copied if copies else ''}"
     raise NotTaken(kernel, hardware, refusal)

@@ -59,7 +59,8 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
     others = [config, *kernel.candidates(problem, gpu, MOST_CONFIGS)]
     shaping = {name: value for name, value in values.items() if name != "stages"}
     others.sort(key=lambda other: not shaping.items() <= values_of(other).items())
-    made, errors = {}, []
+    made: dict[Any, None] = {}
+    errors: list[ConfigError] = []
     for other in others:
         try:
             fits = with_values(other)

@@ -35,8 +35,7 @@ class _Ranked(NamedTuple):
     @property
     def parts(self) -> dict[str, float]:
         named = {name.replace("_", " "): seconds for name, seconds in self.breakdown.parts._asdict().items()}
-        why = "as launches were measured" if self.corrects else "in the ranking"
-        return named | {"copies": self.copying, why: self.corrected}
+        return named | {"copies": self.copying}
 
 
 def rivals(problem: Problem, hardware: Hardware, choice: Choice, most: int = 3) -> tuple[Rival, ...]:
@@ -69,7 +68,9 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
     own, best = other.parts, chosen.parts
-    grew = {name: own[name] - best[name] for name in own if own[name] != best[name]}
+    why = "as launches were measured" if other.corrects or chosen.corrects else "in the ranking"
+    behind = {name: own[name] - best[name] for name in own} | {why: other.corrected - chosen.corrected}
+    grew = {name: seconds for name, seconds in behind.items() if seconds}
     limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits
     limit = max(limits, key=lambda name: limits[name] - of_chosen.get(name, 0.0))
     if max(grew, key=lambda name: grew[name], default="") != "main loop":

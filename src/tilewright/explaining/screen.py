@@ -19,7 +19,7 @@ def text(record: Mapping[str, Any]) -> str:
     place = "" if record["present"] else ", which is not here"
     of_sum = "" if record["epilogue"] == "acc" else f", {shorten(record['epilogue'], 60, placeholder='...')},"
     lines = [f"{record['product']}{of_sum} on {with_article(record['gpu'])}{place}", ""]
-    lines += _labelled("plan", [f"{record['kernel']}: {_config(record['config'])}"])
+    lines += _labelled("plan", [": ".join(filter(None, (record["kernel"], _config(record["config"]))))])
     lines += _labelled("because", record["decision"])
     lines += _labelled("time", _time(record))
     lines += _labelled("tiles", _tiles(record))

@@ -16,6 +16,7 @@ from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.hardware import Hardware
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.config_fields import values_of
+from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS
 from tilewright.planner.tuned_table import Entry, Key, Table, decode, encode, kernels_digest
 from tilewright.problem import Problem
@@ -114,13 +115,12 @@ class Store:
         return self._found[_SHIPPED][1]
 
     def found(self, problem: Problem) -> Iterator[Entry]:
-        """The entries of a problem, in the order in which their tables count."""
+        """The entries of a problem, in the order in which they and their tables count."""
         key = None
         for table in self.tables():
             if (problem.n, problem.k) in table.extents:
                 key = key or Key.of(problem)
-                if (entry := table.find(key, problem.m)) is not None:
-                    yield entry
+                yield from table.near(key, problem.m)
 
     def add(self, entries: Iterable[Entry], *, replaces: bool = False) -> None:
         """Add entries to the user's table; with `replaces` also in place of later ones.
@@ -160,6 +160,12 @@ class Store:
             os.replace(self.path, damaged)
             warn("%s; it is kept as %s, and a new table begun", error, damaged)
             return Table()
+
+    def others(self) -> dict[Path, Table]:
+        """The tables of other folders than the user's and the package's, by file, in the order in which they count."""
+        self.tables()
+        folders = [folder for folder in self._found if folder not in (self._folder, _SHIPPED)]
+        return {self._file(folder): self._found[folder][1] for folder in folders}
 
     def _file(self, folder: Path) -> Path:
         """The table in a folder. The name of a shipped one needs no digest, which takes some 10 ms."""
@@ -222,8 +228,8 @@ def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) ->
         kernel, config = KERNELS[entry.kernel], entry.made_config()
         try:
             kernel.check(config, solved[entry.kernel], hardware)
-        except ArgumentValueError as error:
-            _ignored(str(error))
+        except ConfigError as error:
+            _ignored(f"{entry.m}x{problem.n}x{problem.k} {problem.a.dtype} {problem.layout}", error.fault)
             continue
         if entry.m == problem.m or kernel.is_near_best(config, solved[entry.kernel], hardware):
             return entry
@@ -239,5 +245,5 @@ def changed_fields(config: Any, other: Any) -> str:
 
 
 @cache
-def _ignored(error: str) -> None:
-    warn("a tuned Config is not used: %s", error)
+def _ignored(product: str, fault: str) -> None:
+    warn("the tuned Config of %s is not used: %s; `tilewright tune` with --again measures another", product, fault)

@@ -186,18 +186,14 @@ class Table:
         if replaces or entry.m not in of_key or of_key[entry.m].date < entry.date:
             of_key[entry.m] = entry
 
-    def find(self, key: Key, m: int) -> Entry | None:
-        """The entry for m, or else the nearest one in its bucket, a larger one rather than a smaller.
+    def near(self, key: Key, m: int) -> list[Entry]:
+        """The entry for m, and then those for others of its bucket, the nearest first, larger ones before smaller.
 
         All are rounded up to 8, so that numbers of rows that share a choice share an entry.
         """
-        of_key = self._entries.get(key)
-        if not of_key:
-            return None
-        if m in of_key:
-            return of_key[m]
-        near = [known for known in of_key if bucket(known) == bucket(m)]
-        return of_key[min(near, key=lambda known: _distance(known, m))] if near else None
+        of_key = self._entries.get(key, {})
+        known = [rows for rows in of_key if bucket(rows) == bucket(m)]
+        return [of_key[rows] for rows in sorted(known, key=lambda rows: (rows != m, _distance(rows, m)))]
 
     def rows_of(self, key: Key) -> Iterable[int]:
         """The numbers of rows for which it has entries."""

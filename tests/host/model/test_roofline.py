@@ -78,7 +78,7 @@ def test_no_launch_that_was_measured_is_above_its_roof():
 def test_the_command_names_the_limit():
     assert printed(8192, 8192, 8192)["limit"] == "the units"
     assert printed(16, 4096, 4096, "--chip", "H20")["limit"] == "GMEM"
-    small = printed(4096, 4096, 4096, "--config", "tile_m=64,tile_n=32,cluster_m=1,cluster_n=1")
+    small = printed(4096, 4096, 4096, "--config", "tile_m=64,tile_n=32,tile_k=64,cluster_m=1,cluster_n=1")
     assert small["limit"] == "L2"
     assert small["allowed"] == pytest.approx(328e12, rel=0.01)
     assert small["predicted_tflops"]["burst"] < small["allowed"] / 1e12

@@ -109,12 +109,16 @@ def tune(
     if to.listed:
         shipped = kept.shipped().entries()
         record["entries"] = [entry.as_dict() for entry in table.entries()]
+        others = {str(path): other.entries() for path, other in kept.others().items()}
+        record["others"] = {path: [entry.as_dict() for entry in entries] for path, entries in others.items()}
         record["shipped"] = [entry.as_dict() for entry in shipped]
         if not as_json:
             _list(table.entries(), f"Tuned for {with_article(kept.gpu)}")
             if not table:
                 show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it")
-            _list(shipped, "In the package's own table, which counts where yours has no entry")
+            for path, entries in others.items():
+                _list(entries, f"In {path}, which counts where those above have no entry")
+            _list(shipped, "In the package's own table, which counts where no other has an entry")
     if as_json:
         print_json(record)
     if record["interrupted"]:
@@ -129,7 +133,10 @@ def _hardware(given: str | None, measures: bool) -> "Hardware":
 
     if given is not None:
         if measures:
-            raise ArgumentValueError(f"--gpu={given}: this machine's GPU measures products: leave one of them out")
+            raise ArgumentValueError(
+                f"--gpu={given} is for --list, --export and --import, and products are measured on the GPU that is "
+                "here: leave it out"
+            )
         return planned_gpu(given)
     if not gpu_count():
         raise UnavailableError(
@@ -151,7 +158,11 @@ def _import(path: Path, kept: "Store") -> int:
         raise ArgumentValueError(f"--import={path} cannot be read: {error.strerror}: name another file") from None
     entries = table.entries()
     for entry in entries:
-        entry.check_config()
+        try:
+            entry.check_config()
+        except ArgumentValueError as error:
+            product = f"{entry.m}x{entry.key.n}x{entry.key.k}"
+            raise ArgumentValueError(f"--import={path} cannot be used for {product}: {error}") from None
     kept.add(entries)
     return len(entries)
 
