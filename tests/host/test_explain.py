@@ -208,6 +208,7 @@ def test_what_corrects_a_ranking_is_said_where_it_does():
         decision, grew = said(*uncorrected)
         assert "measured launches" not in decision
         assert "as launches were measured" not in grew
+    assert "as it is ranked" not in said(300, 1001, 77, "bf16", "nt", "A100")[1]
 
 
 def test_alpha_of_0_leaves_nothing_to_explain():

@@ -39,6 +39,9 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     assert "--config='stages=3,' is no list of fields: write NAME=VALUE" in error(*small, "stages=3,")
     assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3,stages=4")
     assert "breaks the rule" in error(*small, "tile_m=100")
+    usual = ("explain", 4096, 4096, 4096, "--gpu", "H200")
+    choice, banded = in_json(*usual)["config"], in_json(*usual, "--config", "group_m=7")["config"]
+    assert banded == choice | {"group_m": 7}
     wide = ("explain", 224, 4097, 4096, "--dtype", "fp8", "--gpu", "H200", "--config")
     alone = in_json(*wide, "tile_m=128,tile_n=72")  # the planner's choice has clusters of four
     assert alone["predicted_time_us"] == in_json(*wide, "tile_m=128,tile_n=72,cluster_m=1")["predicted_time_us"]

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,14 +25,16 @@ ConfigOption = Annotated[
 ]
 MOST_CONFIGS = 1000
 """More than any kernel has."""
+FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch", "ctas")
+"""Fields that follow from the others: they do not say how a product is cut."""
 
 
 def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | None, config: Any = None) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    config: by default the best by the kernel's model. The other fields are those of the best Config that has these, or
-    where the planner offers none that has, those with which the model says that these take least. Without a text, the
-    Config as it is.
+    config: by default the best by the kernel's model. The other fields are its own, if its way to cut the product is
+    the one that is asked for; or those of the best Config whose way is; or where the planner offers no such way, those
+    with which the model says that these take least. Without a text, the Config as it is.
 
     Raises:
         ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
@@ -48,32 +51,32 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
     if text is None:
         return config
     values = _values(kernel, text)
-
-    def with_values(config: Any) -> Any:
-        made = dataclasses.replace(config, **values)
-        if "stages" not in values:
-            made = kernel.staged(made, problem, gpu)
-        kernel.check(made, problem, gpu)
-        return made
-
-    others = [config, *kernel.candidates(problem, gpu, MOST_CONFIGS)]
-    shaping = {name: value for name, value in values.items() if name != "stages"}
-    others.sort(key=lambda other: not shaping.items() <= values_of(other).items())
-    made: dict[Any, None] = {}
+    cutting = {name: value for name, value in values.items() if name not in FOLLOWING}
     errors: list[ConfigError] = []
-    for other in others:
-        try:
-            fits = with_values(other)
-        except ConfigError as error:
-            errors.append(error)
-            continue
-        if shaping.items() <= values_of(other).items():
-            return fits
-        made[fits] = None
-    if not made:
+
+    def fitting(configs: list[Any]) -> Iterator[Any]:
+        for each in configs:
+            made = dataclasses.replace(each, **values)
+            try:
+                if "stages" not in values:
+                    made = kernel.staged(made, problem, gpu)
+                kernel.check(made, problem, gpu)
+            except ConfigError as error:
+                errors.append(error)
+            else:
+                yield made
+
+    having: list[Any] = []
+    others: list[Any] = []
+    for each in (config, *kernel.candidates(problem, gpu, MOST_CONFIGS)):
+        (having if cutting.items() <= values_of(each).items() else others).append(each)
+    for found in fitting(having):
+        return found
+    found = min(fitting(others), key=lambda each: kernel.ranked_seconds(each, problem, gpu), default=None)
+    if found is None:
         rules = [re.sub(r"\d+", "", error.fault) for error in errors]
         raise errors[rules.index(Counter(rules).most_common(1)[0][0])]
-    return min(made, key=lambda each: kernel.ranked_seconds(each, problem, gpu))
+    return found
 
 
 def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
@@ -93,7 +96,7 @@ def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
             remedy = f"use {', '.join(fields)}" if fields else "it has none, so leave --config out"
             others = [other.name for other in KERNELS.values() if name in fields_of(other.config_type)]
             if fields and others:
-                remedy += f", or take kernel {' or '.join(others)}, which has it"
+                remedy += f", or take kernel {' or '.join(others)}, which {'has' if len(others) == 1 else 'have'} it"
             raise ArgumentValueError(f"--config={part!r} is no field of a Config of kernel {kernel.name!r}: {remedy}")
         field = fields[name]
         allowed = {str(each).lower(): each for each in field.values}

@@ -33,7 +33,7 @@ def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) 
             steps.append(f"{kernel.name} contends, {_ranked(rival, hardware)}{wanted}")
     steps.append(_config(choice, hardware))
     kernel = choice.kernel
-    if not choice.tuned and (kernel.unit == "wgmma" or kernel.corrects(choice.copied.problem, hardware)):
+    if not choice.tuned and (kernel.unit == "wgmma" or kernel.contends):
         steps.append(
             "ranked times only choose, and may be a third off: the next best are compared by them, and all other "
             "times below are of a model made to predict"

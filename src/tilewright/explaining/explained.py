@@ -199,7 +199,7 @@ def _tiles(choice: Choice, hardware: Hardware) -> Tiles:
 
 
 def _levels(choice: Choice, hardware: Hardware) -> tuple[Level, ...]:
-    """The traffic with GMEM, L2 and SMEM, for all products of a batch; with GMEM also that of the epilogue."""
+    """The traffic with GMEM, L2 and SMEM, for all products of a batch; with GMEM also what the epilogue reads."""
     kernel, problem = choice.kernel, choice.copied.problem
     solved = kernel.oriented(choice.config, problem)
     blocking = kernel.blocking(choice.check(hardware))

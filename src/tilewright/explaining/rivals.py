@@ -68,9 +68,9 @@ def _ranked(kernel: Kernel, config: Any, taken: Copied, hardware: Hardware) -> _
 
 def _rival(other: _Ranked, chosen: _Ranked) -> Rival:
     own, best = other.parts, chosen.parts
-    why = "as launches were measured" if other.corrects or chosen.corrects else "in the ranking"
+    why = "as launches were measured" if other.corrects or chosen.corrects else "as it is ranked"
     behind = {name: own[name] - best[name] for name in own} | {why: other.corrected - chosen.corrected}
-    grew = {name: seconds for name, seconds in behind.items() if seconds}
+    grew = {name: seconds for name, seconds in behind.items() if abs(seconds) > 1e-12}
     limits, of_chosen = other.breakdown.limits, chosen.breakdown.limits
     limit = max(limits, key=lambda name: limits[name] - of_chosen.get(name, 0.0))
     if max(grew, key=lambda name: grew[name], default="") != "main loop":

@@ -165,7 +165,7 @@ class GemvKernel(Kernel):
         return narrow_out_refused(problem, hardware) or oversized(problem) or column_sums_refused(problem, self.name)
 
     def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
-        """Those with as many rows as the problem needs, the quickest by `predict` first."""
+        """Those with as many rows as the problem needs, the quickest by `seconds` first."""
         configs, times = self._timed(problem, hardware)
         return [configs[index] for index in times.argsort(kind="stable")]
 
@@ -189,7 +189,7 @@ class GemvKernel(Kernel):
         return knows(problem.a.dtype, hardware)
 
     def _ranked(self, config: GemvConfig, problem: Problem) -> float:
-        """What that time is of the predicted one."""
+        """What that time is of `seconds`."""
         return ranked(config.tile_m, self.features(self.oriented(config, problem)))
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)

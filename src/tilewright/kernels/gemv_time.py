@@ -179,7 +179,7 @@ def predicted(ways: Ways, problem: Problem) -> Array:
 
 
 def arithmetic(ways: Ways, found: _Waves) -> Array:
-    """The same without trees, where weights are next to each other."""
+    """`seconds` without trees, where weights are next to each other."""
     looped: Array = found.with_last * ways.slower * (found.waiting + found.loading + found.streaming)
     return _LAUNCH_SECONDS + looped
 

@@ -258,7 +258,7 @@ class Offers(NamedTuple):
                     )
 
 
-def tuned_entry(problem: Problem, hardware: Hardware) -> Entry | None:
+def exact_entry(problem: Problem, hardware: Hardware) -> Entry | None:
     """The entry that `choose` takes for a problem, if it was measured with as many rows."""
     try:
         entry = Offers.of(problem, hardware).entry(problem, hardware)

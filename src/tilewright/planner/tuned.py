@@ -114,13 +114,13 @@ class Store:
         self.tables()
         return self._found[_SHIPPED][1]
 
-    def found(self, problem: Problem) -> Iterator[Entry]:
-        """The entries of a problem, in the order in which they and their tables count."""
+    def found(self, problem: Problem) -> Iterator[list[Entry]]:
+        """The entries of a problem by table, in the order in which they and the tables count."""
         key = None
         for table in self.tables():
             if (problem.n, problem.k) in table.extents:
                 key = key or Key.of(problem)
-                yield from table.near(key, problem.m)
+                yield table.near(key, problem.m)
 
     def add(self, entries: Iterable[Entry], *, replaces: bool = False) -> None:
         """Add entries to the user's table; with `replaces` also in place of later ones.
@@ -220,19 +220,21 @@ def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) ->
     """The first entry of a problem that counts; one that breaks a rule of its kernel hides none of a later table.
 
     solved: the problem as each kernel that takes it does, maybe with copies of operands, which were part of what was
-    measured. An entry for other rows counts if its Config is near the best that the model knows.
+    measured. The nearest entry for other rows counts if its Config is near the best that the model knows.
     """
-    for entry in store(label(hardware)).found(problem):
-        if entry.kernel not in solved:
-            continue
-        kernel, config = KERNELS[entry.kernel], entry.made_config()
-        try:
-            kernel.check(config, solved[entry.kernel], hardware)
-        except ConfigError as error:
-            _ignored(f"{entry.m}x{problem.n}x{problem.k} {problem.a.dtype} {problem.layout}", error.fault)
-            continue
-        if entry.m == problem.m or kernel.is_near_best(config, solved[entry.kernel], hardware):
-            return entry
+    for entries in store(label(hardware)).found(problem):
+        for entry in entries:
+            if entry.kernel not in solved:
+                continue
+            kernel, config = KERNELS[entry.kernel], entry.made_config()
+            try:
+                kernel.check(config, solved[entry.kernel], hardware)
+            except ConfigError as error:
+                _ignored(entry.product, error.fault)
+                continue
+            if entry.m == problem.m or kernel.is_near_best(config, solved[entry.kernel], hardware):
+                return entry
+            break  # others of this table are further away
     return None
 
 
@@ -246,4 +248,4 @@ def changed_fields(config: Any, other: Any) -> str:
 
 @cache
 def _ignored(product: str, fault: str) -> None:
-    warn("the tuned Config of %s is not used: %s; `tilewright tune` with --again measures another", product, fault)
+    warn("the tuned Config of %s is not used: %s; tune it again", product, fault)

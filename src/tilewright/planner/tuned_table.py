@@ -94,6 +94,13 @@ class Entry(NamedTuple):
     date: str
     nvrtc: str
 
+    @property
+    def product(self) -> str:
+        """What it is for, in words."""
+        key = self.key
+        batch = f"{key.batch} of " if key.batch > 1 else ""
+        return f"{batch}{self.m}x{key.n}x{key.k} {key.dtype} {key.layout}{key.epilogue and f', {key.epilogue}'}"
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         values = self._asdict()

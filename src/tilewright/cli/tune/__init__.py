@@ -117,8 +117,8 @@ def tune(
             if not table:
                 show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it")
             for path, entries in others.items():
-                _list(entries, f"In {path}, which counts where those above have no entry")
-            _list(shipped, "In the package's own table, which counts where no other has an entry")
+                _list(entries, f"In {path}, which counts where those above have none that can be used")
+            _list(shipped, "In the package's own table, which counts where no other has one that can be used")
     if as_json:
         print_json(record)
     if record["interrupted"]:
@@ -161,8 +161,7 @@ def _import(path: Path, kept: "Store") -> int:
         try:
             entry.check_config()
         except ArgumentValueError as error:
-            product = f"{entry.m}x{entry.key.n}x{entry.key.k}"
-            raise ArgumentValueError(f"--import={path} cannot be used for {product}: {error}") from None
+            raise ArgumentValueError(f"--import={path} cannot be used for {entry.product}: {error}") from None
     kept.add(entries)
     return len(entries)
 
@@ -180,12 +179,12 @@ def _measure(
 ) -> None:
     """Tune each product; what is found is shown and kept at once, and stands in the record."""
     from tilewright.jit.pool import CompilerPool, compilations
-    from tilewright.planner.choose import tuned_entry
+    from tilewright.planner.choose import exact_entry
 
     try:
         with CompilerPool(jobs or compilations()) as pool:
             for number, (shape, problem) in enumerate(problems):
-                if not again and (entry := tuned_entry(problem, hardware)) is not None:
+                if not again and (entry := exact_entry(problem, hardware)) is not None:
                     record["products"].append({"shape": str(shape), "known": entry.as_dict()})
                     show(f"{shape}: known, {entry.us:.2f} us (--again measures it again)")
                     continue

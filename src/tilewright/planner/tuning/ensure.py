@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentValueError, UnavailableError, warn
 from tilewright.jit.pool import CompilerPool, compilations
-from tilewright.planner.choose import tuned_entry
+from tilewright.planner.choose import exact_entry
 from tilewright.planner.request import Request
 from tilewright.planner.tuned import Store, label, store
 from tilewright.planner.tuning.search import Tuned, tune
@@ -34,7 +34,7 @@ def ensure_tuned(request: Request) -> None:
         return
     problem = request.problem
     kept = store(label(backend.hardware))
-    if tuned_entry(problem, backend.hardware):
+    if exact_entry(problem, backend.hardware):
         return
     if request.is_capturing():
         raise UnavailableError(
@@ -44,7 +44,7 @@ def ensure_tuned(request: Request) -> None:
 
     assert isinstance(backend, GpuBackend)
     with _alone(kept):
-        if tuned_entry(problem, backend.hardware):  # another process has just tuned it
+        if exact_entry(problem, backend.hardware):  # another process has just tuned it
             return
         found = _tuned(problem, backend)
         best = found.best[0]
