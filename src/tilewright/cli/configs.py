@@ -70,9 +70,9 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
     others: list[Any] = []
     for each in (config, *kernel.candidates(problem, gpu, MOST_CONFIGS)):
         (having if cutting.items() <= values_of(each).items() else others).append(each)
-    for found in fitting(having):
-        return found
-    found = min(fitting(others), key=lambda each: kernel.ranked_seconds(each, problem, gpu), default=None)
+    found = next(fitting(having), None)
+    if found is None:
+        found = min(fitting(others), key=lambda each: kernel.ranked_seconds(each, problem, gpu), default=None)
     if found is None:
         rules = [re.sub(r"\d+", "", error.fault) for error in errors]
         raise errors[rules.index(Counter(rules).most_common(1)[0][0])]

@@ -217,7 +217,7 @@ def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
 
 
 def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) -> Entry | None:
-    """The first entry of a problem that counts; one that breaks a rule of its kernel hides none of a later table.
+    """The first entry of a problem that counts; one that breaks a rule of its kernel hides no other.
 
     solved: the problem as each kernel that takes it does, maybe with copies of operands, which were part of what was
     measured. The nearest entry for other rows counts if its Config is near the best that the model knows.
