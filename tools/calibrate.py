@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -33,10 +34,11 @@ from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
 from tilewright.kernels.wgmma_operands import finish, operands_of, promotion, row_bytes, scattered  # noqa: E402
-from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
+from tilewright.kernels.wgmma_space import BY_TMA, tiles_of  # noqa: E402
 from tilewright.measure.elements import Elements  # noqa: E402
-from tilewright.model.cost import COSTS, Array, Costs, Tiles, fixed, found_of, prepare  # noqa: E402
+from tilewright.model.cost import COSTS, Costs, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402
+from tilewright.model.tiling.tiles import Array, Tiles  # noqa: E402
 from tilewright.operand import contiguous_strides  # noqa: E402
 from tilewright.planner.copies import Copied, copied  # noqa: E402
 from tilewright.problem import OperandForm, Problem, cuts_k  # noqa: E402
@@ -83,7 +85,8 @@ class Shape(NamedTuple):
 class Measured(NamedTuple):
     """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured.
 
-    solved: the problem with copies of operands, if it takes them. again: as in Launch.
+    solved: the problem with copies of operands, if it takes them. again: as in Launch. stored: which Configs store out
+    as those of the space do today.
     """
 
     hardware: Hardware
@@ -93,6 +96,7 @@ class Measured(NamedTuple):
     us: Array
     again: Array
     cublas: float
+    stored: NDArray[np.bool_]
 
     def is_as_today(self, record: str) -> bool:
         """Whether it was measured as the kernel is today: with scales of blocks, only in records of this name."""
@@ -101,6 +105,11 @@ class Measured(NamedTuple):
     def share(self, costs: Costs) -> float:
         """The rate of the Config that the model picks over the best one's, more than 1 if other launches say so."""
         return float(self.again[self.us.argmin()] / self.again[predict(self, costs).argmin()])
+
+    def share_today(self, ranked: Array) -> float:
+        """The same of the Config that has the least of these times, among those that store out as they do today."""
+        best, picked = (np.where(self.stored, times, np.inf).argmin() for times in (self.us, ranked))
+        return float(self.again[best] / self.again[picked])
 
 
 class Share(NamedTuple):
@@ -210,8 +219,10 @@ def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas
         scattered(problem),
         promotion(problem),
         finish(problem),
+        problem.out.dtype.nbytes,
     )
-    return Measured(hardware, shape, problem, tiles, np.array(us), np.array(again), cublas)
+    stored = [config.epilogue == "direct" or config.swap_ab or config.tile_n in BY_TMA for config in configs]
+    return Measured(hardware, shape, problem, tiles, np.array(us), np.array(again), cublas, np.array(stored))
 
 
 def posed(shape: Shape) -> Problem:

@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
+import numpy as np
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
@@ -68,6 +70,8 @@ RECORDS = {
     "sweep_pairs_h200": "23 to 640 rows, nt and nn, half of the Configs with new tilings",
     "sweep_pairs_wide_h200": "the same, 32 to 256 rows of wide weights, nn",
     "sweep_pairs_small_h200": "the same, random products of up to 720 rows, nt and nn",
+    "sweep_short_h200": "random products of a large result and a short k, all layouts",
+    "sweep_short_second_h200": "the same, and batches, later",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -112,7 +116,10 @@ UNSEEN = {
     "sweep_ahead_bytes_h100": "112 to 700 rows of fp8, nt",
     "sweep_ahead_bytes_large_h100": "large products of fp8, of whole multiples of 128",
     "sweep_pairs_columns_h200": "64 to 384 rows of wide weights, nt and nn, half of the Configs in pairs of wide tiles",
+    "sweep_short_unseen_h200": "random products of a large result and a short k, nt and nn",
+    "sweep_short_bytes_h200": "the same of fp8 and int8, nt",
     "sweep_pairs_bytes_h200": "23 to 640 rows of fp8 and int8, nt, half of the Configs with new tilings",
+    "sweep_wide_bytes_h200": "72 to 320 rows of fp8 and int8 and wide weights, nt",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
     "sweep_functions_second_h100": "large products of bf16 with a bias, gelu or silu, later",
@@ -140,10 +147,8 @@ def table() -> list[str]:
         "least |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    shares_of = {
-        nbytes: json.loads((RESULTS / path.name).read_text(encoding="utf-8")) for nbytes, path in TREES.items()
-    }
-    corrected = {name: values for shares in shares_of.values() for name, values in shares.items()}
+    shares_of = {name: json.loads((RESULTS / path.name).read_text(encoding="utf-8")) for name, path in TREES.items()}
+    corrected = {name: values for trees in ("short", "2", "1") for name, values in shares_of[trees].items()}
     for name, about in RECORDS.items():
         picked = list(_of_wgmma(name))
         mean, worst, configs = _summary(picked)
@@ -159,8 +164,8 @@ def table() -> list[str]:
         shown = f"{number} |  | {mean:.3f} | {worst} | {number} | {better:.3f} | {least}"
         lines.append(f"| {about} | {name}.json | {shown} |")
     said = []
-    for nbytes, about in ((2, "2 bytes"), (1, "1 byte")):
-        number, mean, least, low, better, highest, lower = shares_of[nbytes]["all"]
+    for trees, about in (("2", "2 bytes"), ("1", "1 byte"), ("short", "2 bytes with a short k and a large result")):
+        number, mean, least, low, better, highest, lower = shares_of[trees]["all"]
         said.append(
             f"Of all {number} products with elements of {about} that are corrected, the picks have {mean:.3f} by "
             f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
@@ -209,9 +214,7 @@ def _of_wgmma(name: str) -> Iterator[Picked]:
 
 def _unseen(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
-        ranked = list(_ranked(each))
-        choice = float(each.again[ranked.index(min(ranked))])  # the first of equals
-        yield Picked(each.shape, each.us.size, float(each.again[each.us.argmin()]) / choice)
+        yield Picked(each.shape, each.us.size, each.share_today(np.array([*_ranked(each)])))
 
 
 def _ranked(measured: Measured) -> Iterator[float]:

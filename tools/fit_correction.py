@@ -8,8 +8,9 @@ Needs catboost (pip install catboost), which nothing else does.
 
 examples:
   python tools/fit_correction.py                     the shares; half a minute
-  python tools/fit_correction.py --bytes 1           those of fp8 and int8
-  python tools/fit_correction.py --bytes 1 --write   and write trees beside that module, fitted to all products, and
+  python tools/fit_correction.py --trees 1           those of fp8 and int8
+  python tools/fit_correction.py --trees short       those of products of a short k and a large result
+  python tools/fit_correction.py --trees 1 --write   and write trees beside that module, fitted to all products, and
                                                      the shares to results/
 """
 
@@ -29,13 +30,15 @@ sys.path.insert(0, str(ROOT / "src"))
 from calibrate import Measured, load  # noqa: E402
 
 from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
-from tilewright.model.cost import COSTS, Array, fixed, found_of, prepare  # noqa: E402
+from tilewright.model.cost import fixed, found_of, is_short, prepare  # noqa: E402
+from tilewright.model.prediction import costs_of  # noqa: E402
 from tilewright.model.ranking import correction  # noqa: E402
 from tilewright.model.ranking.correction import FEATURES, GROUPS, NEAREST, TREES, Correction, OfProducts  # noqa: E402
 from tilewright.model.ranking.trees import Trees  # noqa: E402
+from tilewright.model.tiling.tiles import Array  # noqa: E402
 
 RECORDS = {
-    1: (
+    "1": (
         "sweep_bytes_h100", "sweep_bytes_thin_h100", "sweep_bytes_large_h100", "sweep_fp8_h100", "sweep_fp8_large_h100",
         "sweep_fp8_third_h100", "sweep_fp8_fourth_h100", "sweep_fp8_thin_h100",
         "sweep_near_bytes_h100", "sweep_near_bytes_large_h100", "sweep_promoted_h100",
@@ -46,7 +49,7 @@ RECORDS = {
         "sweep_blocks_near_second_h100", "sweep_blocks_near_large_second_h100", "sweep_deep_bytes_h200",
         "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200",
     ),
-    2: (
+    "2": (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
         "sweep_halves_h200", "sweep_thin_h200", "sweep_h100", "sweep_thin_h100", "sweep_second_h100",
         "sweep_thin_second_h100", "sweep_near_h100", "sweep_near_second_h100", "sweep_near_thin_h100",
@@ -59,27 +62,29 @@ RECORDS = {
         "sweep_pairs_wide_h200", "sweep_pairs_small_h200",
     ),
 }  # fmt: skip
-"""By the bytes of an element."""
-LATER: dict[int, tuple[str, ...]] = {
-    1: ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),
-    2: (
+"""By the name of their trees."""
+RECORDS["short"] = (*RECORDS["2"], "sweep_short_h200", "sweep_short_second_h200")
+LATER: dict[str, tuple[str, ...]] = {
+    "1": ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),
+    "2": (
         "sweep_deep_rows_h200", "sweep_layers_rows_h200", "sweep_pairs_first_h200", "sweep_pairs_h200",
         "sweep_pairs_wide_h200", "sweep_pairs_small_h200",
     ),
+    "short": (),
 }  # fmt: skip
 """Records that the first trees do not know; the further trees are fitted to all. So most choices stay as they were
 measured, while trees that are fitted anew, to a few more products, change a quarter of the suites' choices for others
 that are as quick. The first trees of 2 bytes do know the first records of clusters: so choices have 0.982 of the best
 there for few rows, and 0.980 if only further trees know them."""
 
-COUNT, DEPTH, RATE = {1: (250, 30), 2: (500, 30)}, 7, 0.2
+COUNT, DEPTH, RATE = {"1": (250, 30), "2": (500, 30), "short": (180, 0)}, {"1": 7, "2": 7, "short": 6}, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""
-UNIT = {1: 2e-3, 2: 1e-3}
+UNIT = {"1": 2e-3, "2": 1e-3, "short": 2e-3}
 """Of leaves. Rounding to 2e-3 costs choices of 2 bytes 0.1%, and those of 1 byte, which have fewer trees, nothing."""
-SHARE = {1: 0.6, 2: 1.0}
+SHARE = {"1": 0.6, "2": 1.0, "short": 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
 choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
-SHRINK = {1: (3, 48), 2: (24, 48)}
+SHRINK = {"1": (3, 48), "2": (24, 48), "short": (8, 48)}
 """How much leaves of few launches are drawn to 0, of first trees and of further ones: with more, products of 2 bytes of
 which few were measured are left more to arithmetic, at the same share of others, and no way is lost or won by a few
 leaves; those of 1 byte lose."""
@@ -109,18 +114,20 @@ class Product(NamedTuple):
     later: bool = False
 
     @classmethod
-    def of(cls, measured: Measured, later: bool) -> "Product | None":
-        """Those of a record's product; None if it is not corrected, for power limits it."""
+    def of(cls, measured: Measured, trees: str, later: bool) -> "Product | None":
+        """Those of a record's product; None if these trees do not correct it."""
         solved, hardware = measured.solved, measured.hardware
-        prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, hardware, COSTS)
+        short = trees == "short"
+        costs = costs_of("wgmma", solved.a.dtype, hardware, short)
+        prepared = prepare(measured.tiles, "wgmma", solved.a.dtype, hardware, costs)
         of_n = fixed(prepared, solved.n, solved.k, solved.batch_count, row_bytes(solved))
         found = found_of(of_n, solved.m)
-        corrects = Correction(measured.tiles, solved.a.dtype, hardware)
-        if not corrects.is_for(found):
+        corrects = Correction(measured.tiles, solved.a.dtype, hardware, short)
+        ways = np.flatnonzero(measured.stored | (not short))
+        if not corrects.is_for(found) or len(ways) < LEAST:
             return None
-        ways = np.arange(len(measured.us))
         features = OfProducts(corrects, of_n).features(found, solved.m, ways)
-        return cls(features, found.us, measured.us, measured.again, later)
+        return cls(features, found.us[ways], measured.us[ways], measured.again[ways], later)
 
     @property
     def longer(self) -> Array:
@@ -147,16 +154,18 @@ def main() -> None:
     """Print the shares; with --write, write the trees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the trees")
-    parser.add_argument("--bytes", type=int, choices=RECORDS, default=2, help="of an element (default: 2)")
+    parser.add_argument(
+        "--trees", choices=RECORDS, default="2", help="by bytes of an element (default: 2), or of a short k"
+    )
     options = parser.parse_args()
-    nbytes = options.bytes
-    of_record = {name: list(products_of(name, nbytes)) for name in RECORDS[nbytes]}
+    kind = options.trees
+    of_record = {name: found for name in RECORDS[kind] if (found := list(products_of(name, kind)))}
     products = [product for each in of_record.values() for product in each]
     folds = np.random.default_rng(0).integers(0, FOLDS, len(products))
     corrected = np.zeros(len(products))
     for fold in range(FOLDS):
         others = [product for product, of in zip(products, folds, strict=True) if of != fold]
-        trees = Trees.stored(fit(others, nbytes), FEATURES, GROUPS)
+        trees = Trees.stored(fit(others, kind), FEATURES, GROUPS)
         for index in np.flatnonzero(folds == fold):
             corrected[index] = products[index].share(trees)
     plain = np.array([product.share(None) for product in products])
@@ -169,34 +178,36 @@ def main() -> None:
     for name, values in shares.items():
         print(f"{name}: {', '.join(map(str, values))}")
     if options.write:
-        path = TREES[nbytes]
-        path.write_text(text_of(fit(products, nbytes)), encoding="utf-8")
+        path = TREES[kind]
+        path.write_text(text_of(fit(products, kind)), encoding="utf-8")
         lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(values)}" for name, values in shares.items())
         (ROOT / "results" / path.name).write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
         print(f"wrote {path}, {path.stat().st_size} bytes")
 
 
-def products_of(name: str, nbytes: int = 2) -> Iterator[Product]:
-    """Those of a record that the correction for such elements is for."""
+def products_of(name: str, kind: str) -> Iterator[Product]:
+    """Those of a record that trees of this name correct."""
     for measured in load(ROOT / "results" / f"{name}.json"):
-        dtype = measured.solved.a.dtype
-        known = dtype.nbytes == nbytes and correction.is_known(dtype, measured.hardware)
-        if known and measured.is_as_today(name) and len(measured.us) >= LEAST:
-            product = Product.of(measured, name in LATER[nbytes])
+        solved = measured.solved
+        dtype = solved.a.dtype
+        trees = "short" if is_short(dtype, solved.m, solved.n, solved.k) else str(dtype.nbytes)
+        if trees == kind and correction.is_known(dtype, measured.hardware) and measured.is_as_today(name):
+            product = Product.of(measured, kind, name in LATER[kind])
             if product is not None:
                 yield product
 
 
-def fit(products: Sequence[Product], nbytes: int) -> dict[str, Any]:
-    """The trees for these products of elements of so many bytes, as they are stored."""
+def fit(products: Sequence[Product], kind: str) -> dict[str, Any]:
+    """The trees of this name for these products, as they are stored."""
     model = None
-    for later, count, shrink in zip((False, True), COUNT[nbytes], SHRINK[nbytes], strict=True):
+    for later, count, shrink in zip((False, True), COUNT[kind], SHRINK[kind], strict=True):
         known = [product for product in products if later or not product.later]
-        model = _fitted(known, nbytes, count, shrink, after=model)
-    return stored(model, FEATURES, DEPTH, UNIT[nbytes])
+        if count:
+            model = _fitted(known, kind, count, shrink, after=model)
+    return stored(model, FEATURES, DEPTH[kind], UNIT[kind])
 
 
-def _fitted(products: Sequence[Product], nbytes: int, count: int, shrink: float, after: Any) -> Any:
+def _fitted(products: Sequence[Product], kind: str, count: int, shrink: float, after: Any) -> Any:
     """A model of so many trees, behind those of another if there is one."""
     import catboost
 
@@ -207,8 +218,8 @@ def _fitted(products: Sequence[Product], nbytes: int, count: int, shrink: float,
     )
     pool.set_weight(np.concatenate([each.weights for each in products]))
     model = catboost.CatBoost({
-        "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH, "learning_rate": RATE,
-        "rsm": SHARE[nbytes], "l2_leaf_reg": shrink,
+        "loss_function": "QueryRMSE", "iterations": count, "depth": DEPTH[kind], "learning_rate": RATE,
+        "rsm": SHARE[kind], "l2_leaf_reg": shrink,
         "border_count": THRESHOLDS, "random_seed": 0, "thread_count": 2, "verbose": 0, "allow_writing_files": False,
     })  # fmt: skip
     model.fit(pool, init_model=after)

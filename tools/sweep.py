@@ -14,6 +14,7 @@ examples:
   python tools/sweep.py sweep.json --draw layers --best 16 --random 6     of layers, and near the planner's choice
   python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
   python tools/sweep.py sweep.json --draw deep                of few tiles and a long k
+  python tools/sweep.py sweep.json --draw short               of a large result and a short k
   python tools/sweep.py sweep.json --draw rows --clusters 20  of up to 640 rows, many Configs in clusters
   python tools/sweep.py sweep.json --vary group_m=1,2,4   each of them in other orders of tiles too
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
@@ -168,7 +169,20 @@ def _rows(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
             return Shape(m, n, k, 1, layout, elements)
 
 
-DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep, "rows": _rows}
+def _short(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product of a large result and a short k, or a batch of them."""
+    kinds = Elements.parse(elements)
+    unit, has_batches = 16 // kinds.a.nbytes, kinds.recipe is None
+    while True:
+        batch = random.choice((1, 1, 1, 16, 64)) if has_batches else 1
+        least, most = (6.5, 14) if batch == 1 else (5, 11)
+        m, n = (round_up(int(2 ** random.uniform(least, most)), random.choice((16, 64, 128))) for _ in range(2))
+        k = round_up(int(2 ** random.uniform(5, 9.8)), random.choice((unit, 64)))
+        if m <= most_rows and 2**20 < batch * m * n < 2**27:
+            return Shape(m, n, k, batch, layout, elements)
+
+
+DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep, "rows": _rows, "short": _short}
 
 
 def _measured(

@@ -13,9 +13,10 @@ from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.kernels.wgmma_operands import scattered
 from tilewright.kernels.wgmma_space import tiles_of
-from tilewright.model.cost import COSTS, Tiles, fixed, found_of, prepare
+from tilewright.model.cost import COSTS, COSTS_OF_SHORT, fixed, found_of, prepare
 from tilewright.model.prediction import SHIFTED, STREAMED, TIMES, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light
+from tilewright.model.tiling.tiles import Tiles
 from tilewright.problem import Epilogue, Matrix, Problem
 
 # cuBLAS, whose large bf16 kernels make 128x256 tiles.
@@ -176,6 +177,33 @@ def test_tensor_cores_wait_while_sums_are_finished_and_less_by_turns():
         turns = loop(tiles_of(configs[1:2], H200), m), loop(tiles_of(configs[1:2], H200, finish=(10.0, 25.0)), m)
         ends = 1 + (2 * waves - 1) / 2  # in tiles of half the height; the last one has nobody to hide behind
         np.testing.assert_allclose(turns[1].us - turns[0].us, ends * clocks / 2 / COSTS.clock)
+
+
+def test_what_earlier_waves_store_takes_time_and_more_if_ends_halve_sectors():
+    names = ({"tile_n": 128}, {"tile_n": 136}, {"tile_n": 128, "swap_ab": True}, {"tile_n": 136, "swap_ab": True})
+    tiles = tiles_of([WgmmaConfig(128, stages=2, epilogue="direct", **each) for each in names], H200)
+    np.testing.assert_array_equal(tiles.ragged, [False, True, False, False])  # swapped, 128 columns lie along n
+    np.testing.assert_array_equal(tiles._replace(out_bytes=4).ragged, [False, False, False, False])
+    costs = COSTS_OF_SHORT._replace(dram_share=inf, power=inf)
+    prepared, without = (prepare(tiles, "wgmma", bf16, H200, each) for each in (costs, costs._replace(store=inf)))
+    for m in (128, 4096):
+        of_n = fixed(prepared, 4096, 64)
+        found, plain = found_of(of_n, m), found_of(fixed(without, 4096, 64), m)
+        per_us = costs.store * costs.clock * H200.sm_count
+        factors = np.array([1, 1 + costs.ragged / 136, 1 + costs.transposed, 1 + costs.transposed])
+        np.testing.assert_allclose(found.stores, m * 4096 * 2 / per_us * factors)
+        earlier = found.stores * (1 - 1 / found.waves)
+        np.testing.assert_allclose(found.loop, np.hypot(plain.loop, earlier))
+        assert (found.waves == 1).all() == (m == 128)
+
+
+def test_waves_of_a_short_k_hide_each_other():
+    prepared = prepare(tiles_of([WgmmaConfig(128, 128, 4)], H200), "wgmma", bf16, H200, COSTS_OF_SHORT)
+    lines = COSTS_OF_SHORT.ahead
+    for k in (32, 64, 384, 1024):
+        np.testing.assert_allclose(fixed(prepared, 4096, k).wave, COSTS.wave * min(1, k / 64 / lines))
+    plain = prepare(tiles_of([WgmmaConfig(128, 128, 4)], H200), "wgmma", bf16, H200, COSTS)
+    assert fixed(plain, 4096, 8).wave == COSTS.wave
 
 
 @pytest.mark.parametrize("turns", [{}, {"overlap": False, "ping_pong": True}])

@@ -79,7 +79,7 @@ CHOICES = (
     (
         "2048x11008x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=176),
+        WgmmaConfig(tile_m=256, tile_n=176, epilogue="direct"),
     ),
     (
         "2048x4096x11008 nt bf16",
@@ -145,7 +145,8 @@ CHOICES = (
             tile_n=80, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2, stages=7
         ),
     ),
-    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(group_m=1)),
+    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=4)),
+    ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=144, group_m=7, epilogue="direct")),
     (
         "4096x16384x2048 nt bf16",
         H200,
@@ -164,7 +165,7 @@ CHOICES = (
     (
         "2048x5120x5120 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=160),
+        WgmmaConfig(tile_m=256, tile_n=160, epilogue="direct"),
     ),
     (
         "1000x1001x1024 nt bf16 + bias gelu",

@@ -61,7 +61,7 @@ _RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.9, 0.94), (1.04, 1.16), 0.84
 contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
 short, and most of all for the fewest rows and with copies."""
 
-TREES_OF_GEMV = TREES[2].with_name("correction_gemv.json")
+TREES_OF_GEMV = TREES["2"].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
 
 FEATURES = (

@@ -15,9 +15,10 @@ from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
 from tilewright.kernels.kernel import Constants, Kernel
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.model.cost import Prepared, Tiles
+from tilewright.model.cost import Prepared
 from tilewright.model.prediction import Breakdown, Power, Prediction, at_least, breakdown, predict, prepare_in
 from tilewright.model.ranking.ranking import Ranking
+from tilewright.model.tiling.tiles import Tiles
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div, round_up
 

@@ -327,6 +327,7 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
         scattered(problem),
         promotion(problem),
         finish(problem),
+        problem.out.dtype.nbytes,
         shifted,
         power,
         problem.a.dtype,

@@ -8,7 +8,7 @@ from tilewright.kernels import tma
 from tilewright.kernels.epilogue import has_pairs, scaled_columns
 from tilewright.kernels.parameters import TMA_ALIGNMENT
 from tilewright.kernels.refusal import Refusal
-from tilewright.model.cost import Promotion
+from tilewright.model.tiling.tiles import Promotion
 from tilewright.problem import Matrix, Problem, cuts_k
 
 

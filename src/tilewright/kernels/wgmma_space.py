@@ -19,9 +19,10 @@ from tilewright.kernels.wgmma_config import (
     promoted_registers,
     ring_of,
 )
-from tilewright.model.cost import Prepared, Promotion, Tiles
+from tilewright.model.cost import Prepared
 from tilewright.model.prediction import Power, prepare_in
 from tilewright.model.ranking.ranking import Ranking
+from tilewright.model.tiling.tiles import Promotion, Tiles
 from tilewright.rounding import ceil_div, round_up
 
 MOST_STAGES = 12
@@ -37,6 +38,9 @@ follow each other, and L2 answers those that ask for the same columns of B at on
 
 ROOM = 176
 """Sums of a thread beside which it has registers for an epilogue; with more, it keeps some values in memory."""
+BY_TMA = (64, 128, 192, 224, 256)
+"""Columns of tiles that TMA stores, in boxes of 64 columns, 224 in boxes of 32. Other tiles with boxes of 32 columns
+take up to 15% longer than if registers are stored, and those with boxes of 16 up to 40% (docs/performance-log.md)."""
 
 LISTED = 24
 """How many Configs are listed for a problem."""
@@ -191,7 +195,13 @@ class Space:
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
         tiles = tiles_of(
-            list(legal.values()), hardware, limits.mn_major, limits.scattered, limits.promotion, limits.finish
+            list(legal.values()),
+            hardware,
+            limits.mn_major,
+            limits.scattered,
+            limits.promotion,
+            limits.finish,
+            limits.output_bytes,
         )
         self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 
@@ -281,7 +291,7 @@ class Space:
         overlap = several and limits.output_bytes <= 2 and self._holds(tiling) and not tiling.ping_pong
         by_turns_in_boxes = tiling.ping_pong and tiling.cluster_m > 1 and tiling.tile_n % 64 == 0
         by_tma = (overlap or by_turns_in_boxes) and limits.output_bytes == 2 and limits.out_by_tma
-        by_tma = by_tma and not tiling.swap_ab and tiling.tile_n % 16 == 0
+        by_tma = by_tma and not tiling.swap_ab and tiling.tile_n in BY_TMA
         # Larger tiles have no SMEM for both a deep ring and the staging.
         by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
         by_tma = by_tma and not (limits.gated and tiling.tile_n % 128)  # stored in whole boxes of 64 columns
@@ -329,6 +339,7 @@ def tiles_of(
     scattered: tuple[bool, bool] = (False, False),
     promotion: Promotion | None = None,
     finish: tuple[float, float] = (0.0, 0.0),
+    out_bytes: int = 2,
 ) -> Tiles:
     """The Configs as the model of times sees them; for the others, see Limits."""
     fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
@@ -337,9 +348,9 @@ def tiles_of(
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
     choices = [(config.swap_ab, scattered[config.swap_ab], config.ping_pong) for config in configs]
-    return Tiles(*numbers, *np.array(choices, bool).T)._replace(
-        promotion=promotion, finish=np.array([finish[config.thread_sums > ROOM] for config in configs])
-    )
+    finished = np.array([finish[config.thread_sums > ROOM] for config in configs])
+    tiles = Tiles(*numbers, *np.array(choices, bool).T)
+    return tiles._replace(promotion=promotion, finish=finished, out_bytes=out_bytes)
 
 
 @lru_cache(maxsize=256)
@@ -349,13 +360,14 @@ def prepared_of(
     scattered: tuple[bool, bool],
     promotion: Promotion | None,
     finish: tuple[float, float],
+    out_bytes: int,
     shifted: bool,
     power: Power,
     dtype: DType,
     hardware: Hardware,
 ) -> Prepared:
     """What the prediction of a Config's times begins with, kept; for the others, see Limits."""
-    tiles = tiles_of([config], hardware, mn_major, scattered, promotion, finish)
+    tiles = tiles_of([config], hardware, mn_major, scattered, promotion, finish, out_bytes)
     return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
 
 

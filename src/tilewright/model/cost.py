@@ -3,7 +3,7 @@
 A CTA takes a step for each 64 of k, or for as many elements of 1 byte as have as many bytes:
 
     step = max(multiply, read SMEM, fill SMEM, L2, handing slots over)
-    time = max(max(waves * steps * step, DRAM) + finish, power) + launch + epilogue + exchange of split k + later waves
+    time = max(max(waves * steps * step, DRAM, stores) + finish, power) + launch + epilogue + exchange + later waves
 
 `wgmma` overlaps all that a step needs, so the slowest part counts; p-norms stand for maxima, so that near ties cost
 both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multiplying and delivering elements.
@@ -15,17 +15,17 @@ from gemv_h200.json, `finish` from sweep_functions_*_h100.json, and that consume
 own from by_turns_h200.json.
 """
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware, Unit
+from tilewright.model.tiling.tiles import Array, Tiles
 
 if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
-
-Array: TypeAlias = "NDArray[np.float64]"
 
 
 class Costs(NamedTuple):
@@ -48,6 +48,10 @@ class Costs(NamedTuple):
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies;
     twice as many for a step in which all wait for each other.
     finish: clocks that tensor cores wait for a clock of CUDA cores that finish sums; half, but at the end, by turns.
+    store: bytes of out per clock that leave an SM beside the loop, in all waves but the last; `transposed`: the share
+    by which those of tiles that cut the transposed product take longer; `ragged`: the same of tiles whose ends halve
+    sectors of out, times their columns. ahead: lines of 128 bytes of k from which on nothing hides a `wave`: with
+    fewer, a ring has room for more than a tile.
     """
 
     clock: float = 1850.0
@@ -74,47 +78,24 @@ class Costs(NamedTuple):
     scattered: float = 2.0
     promotion: float = 100.0
     finish: float = 1.6
+    store: float = inf
+    transposed: float = 0.0
+    ragged: float = 0.0
+    ahead: float = 0.0
 
 
 COSTS = Costs()
 """Those of `wgmma` for choosing."""
+COSTS_OF_SHORT = COSTS._replace(store=14.0, transposed=0.6, ragged=140.0, ahead=6.0)
+"""Those for products that `is_short`: fitted to results/sweep_short_h200.json."""
 
 
-class Promotion(NamedTuple):
-    """How the products of a step leave the tensor cores.
+def is_short(dtype: DType, m: int, n: int, k: int) -> bool:
+    """Whether k is short and out large, so that storing takes much of the time; for elements of 2 bytes alone.
 
-    instructions: of CUDA cores by which an element joins its sum. in_step: whether warpgroups add at the same time, so
-    that tensor cores wait for all of them.
+    The records of others have too few such products, and other batches are chosen well without.
     """
-
-    instructions: float
-    in_step: bool
-
-
-class Tiles(NamedTuple):
-    """Ways to cut a product, an array of each number: tiles, k-blocks, clusters, and parts of k.
-
-    sharers: warpgroups that make a tile together. rows_m, rows_n: what is brought of A and of B for a tile, in rows of
-    64 of k; MN-major operands come in panels. swapped: whether the tiles cut the transposed product, so that tile_m
-    lies along n. scattered: whether elements of out are stored one by one. by_turns: whether two consumers take tiles
-    by turns. promotion: None where tensor cores add up. finish: instructions between a sum and what is stored of it.
-    """
-
-    tile_m: Array
-    tile_n: Array
-    tile_k: Array
-    cluster_m: Array
-    cluster_n: Array
-    split_k: Array
-    sharers: Array
-    clusters_at_once: Array
-    rows_m: Array
-    rows_n: Array
-    swapped: "NDArray[np.bool_]"
-    scattered: "NDArray[np.bool_]"
-    by_turns: "NDArray[np.bool_]"
-    promotion: Promotion | None = None
-    finish: "Array | float" = 0.0
+    return dtype.nbytes == 2 and k <= 512 and m * n >= 1 << 20
 
 
 class Prepared(NamedTuple):
@@ -124,7 +105,8 @@ class Prepared(NamedTuple):
     it takes. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
     if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely,
     or -1. fixed: us of the launch and of what follows the last steps. wave: us of what follows the steps of an earlier
-    wave. finish: us that a wave waits for CUDA cores, and whether any does.
+    wave. finish: us that a wave waits for CUDA cores, and whether any does. store: us to store an element of out.
+    ahead: k from which on nothing hides a wave.
     """
 
     tiles: Tiles
@@ -140,6 +122,8 @@ class Prepared(NamedTuple):
     fixed: Array
     wave: Array
     finish: tuple[Array, bool]
+    store: Array
+    ahead: float
     dram: float
     padded: Array
     costs: Costs
@@ -174,6 +158,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles.swapped, *apart)
     along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
+    columns = np.where(tiles.swapped, tile_m, tile_n)
+    stored = 1 + tiles.swapped * costs.transposed + tiles.ragged * costs.ragged / columns
     return Prepared(
         tiles,
         along,
@@ -188,6 +174,8 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
         costs.wave + scattered + epilogue * tiles.by_turns,
         (finish, bool(finish.any())),
+        tiles.out_bytes * stored / (costs.store * costs.clock * gpu.sm_count),
+        max(1.0, costs.ahead * 128 / dtype.nbytes),
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
         np.array(_along(tiles.swapped, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
         costs,
@@ -199,7 +187,8 @@ class Fixed(NamedTuple):
 
     lines: of L2 that a row takes, over those that it fills. tiles_n: tiles along n, times the products of a batch.
     again_n: how much longer the larger operand takes, if that is a. outside_n: clocks of what lies outside along n.
-    dram: us of memory for a row of A, and for B. wave: us of each wave but the last beside its steps.
+    dram: us of memory for a row of A, and for B. store: us to store a row. wave: us of each wave but the last beside
+    its steps.
     """
 
     prepared: Prepared
@@ -214,6 +203,7 @@ class Fixed(NamedTuple):
     outside_n: Array
     dram: tuple[Array, Array]
     energy: Array
+    store: Array
     wave: Array
 
 
@@ -238,7 +228,8 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         np.minimum((tiles_n * along - n) * prepared.costs.outside, prepared.clocks[1]),
         (dram[0], n * dram[1]),
         prepared.energy * k,
-        wave_of(prepared, steps),
+        n * batch_count * prepared.store,
+        wave_of(prepared, steps) * min(1.0, k / prepared.ahead),
     )
 
 
@@ -252,7 +243,7 @@ class Found(NamedTuple):
     """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
 
     at_once: clusters that work together. busy, dram, energy: us of the loop if SMs, memory or power alone limit it, and
-    loop, if power does not.
+    loop, if power does not. stores: us in which all of out is stored.
     """
 
     tiles_m: Array
@@ -263,6 +254,7 @@ class Found(NamedTuple):
     busy: Array
     dram: Array
     energy: Array
+    stores: Array
     loop: Array
     us: Array
 
@@ -282,11 +274,13 @@ def found_of(fixed: Fixed, m: int) -> Found:
     dram = again * (m * fixed.dram[0] + fixed.dram[1])
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
-    loop = np.sqrt(busy * busy + dram * dram)
+    stores = m * fixed.store
+    beside = stores - stores / waves  # the last wave's is in the epilogue
+    loop = np.sqrt(busy * busy + dram * dram + beside * beside)
     if prepared.finish[1]:
         loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
     us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
-    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, loop, us)
+    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, stores, loop, us)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

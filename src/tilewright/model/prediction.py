@@ -12,14 +12,23 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import COSTS, Array, Costs, Prepared, Tiles, fixed, found_of, prepare
+from tilewright.model.cost import COSTS, COSTS_OF_SHORT, Costs, Prepared, fixed, found_of, prepare
+from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
 STREAMED = 0.93
 """Share of the data sheet's bandwidth that streaming reads reach: 4.23-4.57 of 4.8 TB/s on an H200."""
 
 _IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
-    multiply=1.0, misaligned=1.0, l2=inf, power=inf, dram_share=STREAMED, streamed=STREAMED, launch=2.5
+    multiply=1.0,
+    misaligned=1.0,
+    l2=inf,
+    power=inf,
+    dram_share=STREAMED,
+    streamed=STREAMED,
+    launch=2.5,
+    store=inf,
+    ahead=1.0,
 )
 """The Costs of `mma` and `simt` whose launches overlap, but for `clock` and `fill`, which depend on the GPU."""
 
@@ -45,10 +54,10 @@ def serial_launch_seconds(gpu: Hardware) -> float:
     return 0.0 if gpu.launches_overlap else 0.5e-6
 
 
-def costs_of(unit: Unit, dtype: DType, gpu: Hardware) -> Costs:
-    """The Costs of a kernel that multiplies elements of `dtype` with `unit`."""
+def costs_of(unit: Unit, dtype: DType, gpu: Hardware, short: bool = False) -> Costs:
+    """The Costs of a kernel that multiplies elements of `dtype` with `unit`; short: of products that `is_short`."""
     if unit == "wgmma":
-        return COSTS
+        return COSTS_OF_SHORT if short else COSTS
     pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
     return _IN_TURNS._replace(
         clock=gpu.clock(unit) / 1e6 * pace,
@@ -87,6 +96,10 @@ TIMES = Costs(
     scattered=2.71,
     promotion=50.0,
     finish=0.8,
+    store=16.0,
+    transposed=0.6,
+    ragged=140.0,
+    ahead=8.0,
 )
 """The Costs of times of `wgmma`, fitted to those Configs that took at most a quarter longer than a product's best one,
 in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
@@ -168,13 +181,14 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "handovers of slots": ("handover", "apart", "outside"),
     "promotion of sums": ("promotion",),
     "functions of the epilogue": ("finish",),
+    "stores": ("store",),
     "GMEM": ("dram_share",),
     "power": ("power",),
 }
 """The Costs that make up each limit."""
 
 _FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
-_FREE |= {"promotion": 0.0, "finish": 0.0, "dram_share": inf, "power": inf}
+_FREE |= {"promotion": 0.0, "finish": 0.0, "store": inf, "dram_share": inf, "power": inf}
 """What these Costs are if nothing takes time."""
 
 

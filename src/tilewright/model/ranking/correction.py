@@ -16,16 +16,17 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware
-from tilewright.model.cost import Array, Fixed, Found, Tiles
+from tilewright.model.cost import Fixed, Found
 from tilewright.model.ranking.trees import Trees
+from tilewright.model.tiling.tiles import Array, Tiles
 
 if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
 
     from tilewright.model.ranking.trees import Numbers
 
-TREES = {nbytes: Path(__file__).with_name(f"correction_{nbytes}.json") for nbytes in (1, 2)}
-"""Where the trees are, by the bytes of an element."""
+TREES = {name: Path(__file__).with_name(f"correction_{name}.json") for name in ("1", "2", "short")}
+"""Where the trees are: by the bytes of an element, and those for products of 2 bytes that `is_short` names."""
 
 NEAREST = 32
 """How many of the quickest ways are corrected: the others were hardly ever the best that was measured."""
@@ -33,7 +34,7 @@ NEAREST = 32
 FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "promoted", "tile_m", "tile_n", "tile_k", "cluster_m",
-    "cluster_n", "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n",
+    "cluster_n", "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n", "ragged",
 )  # fmt: skip
 """What trees ask about, in the order of `OfProducts.features`."""
 _OF_ROWS = range(FEATURES.index("n"))
@@ -44,14 +45,14 @@ GROUPS = _OF_ROWS, _OF_PRODUCT, _OF_TILING
 
 
 @cache
-def trees(nbytes: int) -> Trees:
-    """Those that come with the package for elements of so many bytes."""
-    return Trees.stored(json.loads(TREES[nbytes].read_text(encoding="utf-8")), FEATURES, GROUPS)
+def trees(name: str) -> Trees:
+    """Those of TREES."""
+    return Trees.stored(json.loads(TREES[name].read_text(encoding="utf-8")), FEATURES, GROUPS)
 
 
 def is_known(dtype: DType, gpu: Hardware) -> bool:
     """Whether the records have such elements, on GPUs with as many SMs that multiply as quickly."""
-    return dtype.nbytes in TREES and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
+    return str(dtype.nbytes) in TREES and gpu.sm_count == H200.sm_count and gpu.rates == H200.rates
 
 
 def is_limited_by_power(found: Found) -> bool:
@@ -64,28 +65,30 @@ def is_limited_by_power(found: Found) -> bool:
 
 
 class Correction:
-    """How the order of ways to cut products of elements of `dtype` is corrected on a GPU."""
+    """How the order of ways to cut products of elements of `dtype` is corrected on a GPU; short: as in `costs_of`."""
 
-    def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware):
+    def __init__(self, tiles: Tiles, dtype: DType, gpu: Hardware, short: bool = False):
+        self._name = "short" if short else str(dtype.nbytes)
         self.nbytes, self.line = dtype.nbytes, 128 // dtype.nbytes  # elements along k
         self.promoted = 0 if tiles.promotion is None else 1 + tiles.promotion.in_step
         self.share = tiles.cluster_m * tiles.cluster_n * tiles.split_k / gpu.sm_count
         self.of_tilings = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self.line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
             tiles.sharers, tiles.swapped, tiles.by_turns, tiles.rows_m / tiles.tile_m, tiles.rows_n / tiles.tile_n,
+            tiles.ragged,
         ])  # fmt: skip
 
     def is_for(self, found: Found) -> bool:
-        """Whether products are corrected: not where power limits elements of 2 bytes.
+        """Whether products are corrected: not where power limits elements of 2 bytes and k is not short.
 
         Of 1 byte, the quickest in turns were also the quickest at the power limit (docs/performance-log.md).
         """
-        return self.nbytes == 1 or not is_limited_by_power(found)
+        return self._name != "2" or not is_limited_by_power(found)
 
     @cached_property
     def trees(self) -> Trees:
-        """Those for such elements."""
-        return trees(self.nbytes)
+        """Those for such products."""
+        return trees(self._name)
 
     @cached_property
     def numbers(self) -> "Numbers":
@@ -126,7 +129,7 @@ class OfProducts:
         places: the share of SMs that have a CTA. filled: that of the waves' places. l2: L2's time over that of a step.
         steps: us of a wave's. covered: what tiles cover of an extent, and more. line_k: k in lines of 128 bytes.
         misaligned: how many times the lines of aligned rows L2 reads. promoted: 1 if CUDA cores add, 2 if they scale.
-        padded: what is brought for a tile, and more.
+        padded: what is brought for a tile, and more. ragged: as in Tiles.
         """
         of_product = self._of_product.repeat(len(ways), axis=1)
         return np.concatenate([self._of_rows(found, m, ways), of_product, self._correction.of_tilings[:, ways]])
@@ -134,7 +137,7 @@ class OfProducts:
     def _of_rows(self, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
         """Those that may change with m."""
         fixed, share, most_at_once, l2_work, steps, along_m, tiles_n, covered_n = self._of_ways.take(ways, axis=1)
-        tiles_m, clusters, at_once, waves, step, busy, dram, energy, _, us = [part[ways] for part in found]
+        tiles_m, clusters, at_once, waves, step, busy, dram, energy, *_, us = [part[ways] for part in found]
         asked = np.empty((len(_OF_ROWS), len(ways)))
         asked[:-1] = (
             busy / us, dram / us, energy / us, fixed / us, waves, at_once * share, clusters / (waves * most_at_once),

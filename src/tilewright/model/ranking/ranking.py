@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
-from tilewright.model.cost import Array, Fixed, Found, Tiles, fixed, found_of, prepare
+from tilewright.model.cost import Fixed, Found, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
 from tilewright.model.ranking.correction import Correction, OfProducts, is_known
+from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:  # which takes longer to import than this module
@@ -16,17 +17,25 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 
 
 class Ranking:
-    """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take."""
+    """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take.
+
+    Products that `is_short` have Costs and a correction of their own.
+    """
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
-        self.prepared = prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu))
-        corrects = unit == "wgmma" and is_known(dtype, gpu)
-        self._correction = Correction(tiles, dtype, gpu) if corrects else None
+        kinds = (False, True) if unit == "wgmma" else (False,)
+        self._dtype, self._corrects = dtype, unit == "wgmma" and is_known(dtype, gpu)
+        self._prepared = [prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu, short)) for short in kinds]
+        self._corrections = [Correction(tiles, dtype, gpu, short) for short in kinds if self._corrects]
+        self.prepared = self._prepared[False]
+
+    def _is_short(self, m: int, n: int, k: int, *others: int) -> bool:
+        return len(self._prepared) > 1 and is_short(self._dtype, m, n, k)
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
-    def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Fixed:
-        """What of the times holds for every m, kept."""
-        return fixed(self.prepared, n, k, batch_count, row_bytes)
+    def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128, *, short: bool = False) -> Fixed:
+        """What of the times holds for every m, kept; short: of products that `is_short`."""
+        return fixed(self._prepared[short], n, k, batch_count, row_bytes)
 
     def times(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> Array:
         """The predicted time of each way in us, of the quickest ones as `correction` has it.
@@ -44,23 +53,23 @@ class Ranking:
 
     def corrects(self, m: int, *others: int) -> bool:
         """Whether a product is corrected."""
-        return self._correction is not None and self._correction.is_for(self._found(m, *others))
+        short = self._is_short(m, *others)
+        return self._corrects and self._corrections[short].is_for(self._found(m, *others))
 
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
         """The nearest ways with their corrected times, if the product is corrected."""
         if not self.corrects(m, *others):
             return None
-        return self._of_products(*others).nearest(self._found(m, *others), m)
+        return self._of_products(self._is_short(m, *others), *others).nearest(self._found(m, *others), m)
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
-    def _of_products(self, *others: int) -> OfProducts:
+    def _of_products(self, short: bool, *others: int) -> OfProducts:
         """The correction for every m, kept."""
-        assert self._correction is not None
-        return OfProducts(self._correction, self.fixed(*others))
+        return OfProducts(self._corrections[short], self.fixed(*others, short=short))
 
     @lru_cache(maxsize=2)  # noqa: B019 (large, and asked for twice in a row where kernels contend)
     def _found(self, m: int, *others: int) -> Found:
-        return found_of(self.fixed(*others), m)
+        return found_of(self.fixed(*others, short=self._is_short(m, *others)), m)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (rankings are few and kept)
     def best(self, m: int, n: int, k: int, batch_count: int, row_bytes: int = 128) -> int:

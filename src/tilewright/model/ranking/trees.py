@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tilewright.model.cost import Array
+from tilewright.model.tiling.tiles import Array
 
 if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
