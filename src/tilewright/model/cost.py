@@ -243,7 +243,7 @@ class Found(NamedTuple):
     """The time `us` of each way to cut the products of m rows, infinite if it splits k too finely, and its parts.
 
     at_once: clusters that work together. busy, dram, energy: us of the loop if SMs, memory or power alone limit it, and
-    loop, if power does not. stores: us in which all of out is stored.
+    loop, if power does not.
     """
 
     tiles_m: Array
@@ -254,7 +254,6 @@ class Found(NamedTuple):
     busy: Array
     dram: Array
     energy: Array
-    stores: Array
     loop: Array
     us: Array
 
@@ -274,13 +273,15 @@ def found_of(fixed: Fixed, m: int) -> Found:
     dram = again * (m * fixed.dram[0] + fixed.dram[1])
     busy = clocks * fixed.steps
     energy = clusters * fixed.energy
-    stores = m * fixed.store
-    beside = stores - stores / waves  # the last wave's is in the epilogue
-    loop = np.sqrt(busy * busy + dram * dram + beside * beside)
+    squares = busy * busy + dram * dram
+    if prepared.costs.store < inf:
+        stores = m * fixed.store * (1 - 1 / waves)  # the last wave's are in the epilogue
+        squares += stores * stores
+    loop = np.sqrt(squares)
     if prepared.finish[1]:
         loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
     us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
-    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, stores, loop, us)
+    return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, loop, us)
 
 
 def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:

@@ -137,7 +137,7 @@ class OfProducts:
     def _of_rows(self, found: Found, m: int, ways: "NDArray[np.intp]") -> Array:
         """Those that may change with m."""
         fixed, share, most_at_once, l2_work, steps, along_m, tiles_n, covered_n = self._of_ways.take(ways, axis=1)
-        tiles_m, clusters, at_once, waves, step, busy, dram, energy, *_, us = [part[ways] for part in found]
+        tiles_m, clusters, at_once, waves, step, busy, dram, energy, _, us = [part[ways] for part in found]
         asked = np.empty((len(_OF_ROWS), len(ways)))
         asked[:-1] = (
             busy / us, dram / us, energy / us, fixed / us, waves, at_once * share, clusters / (waves * most_at_once),
