@@ -190,7 +190,7 @@ def products_of(name: str, kind: str) -> Iterator[Product]:
     for measured in load(ROOT / "results" / f"{name}.json"):
         solved = measured.solved
         dtype = solved.a.dtype
-        trees = "short" if is_short(dtype, solved.m, solved.n, solved.k) else str(dtype.nbytes)
+        trees = "short" if is_short(dtype, solved.out.dtype.nbytes, solved.m, solved.n, solved.k) else str(dtype.nbytes)
         if trees == kind and correction.is_known(dtype, measured.hardware) and measured.is_as_today(name):
             product = Product.of(measured, kind, name in LATER[kind])
             if product is not None:

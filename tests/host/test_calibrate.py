@@ -180,6 +180,8 @@ def test_the_table_of_choices_has_a_row_for_each_record():
     assert all(set(names) <= set(fit_correction.RECORDS[trees]) for trees, names in fit_correction.LATER.items())
     assert set(corrected) - {"all"} == {name for names in fit_correction.RECORDS.values() for name in names}
     assert all(better > mean for number, mean, _, _, better, *_ in corrected.values() if number > 1)
+    short = json.loads((ROOT / "results" / "correction_short.json").read_text())
+    assert all(better > mean for number, mean, _, _, better, *_ in short.values() if number > 5)
     assert {row[1] for row in rows if row[6]} == {f"{name}.json" for name in [*corrected, *choice_shares.FEW_ROWS]} - {
         "all.json"
     }

@@ -7,13 +7,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
+from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, GPUS, H20, H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.wgmma_config import WgmmaConfig
 from tilewright.kernels.wgmma_operands import scattered
 from tilewright.kernels.wgmma_space import tiles_of
-from tilewright.model.cost import COSTS, COSTS_OF_SHORT, fixed, found_of, prepare
+from tilewright.model.cost import COSTS, COSTS_OF_SHORT, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import SHIFTED, STREAMED, TIMES, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light
 from tilewright.model.tiling.tiles import Tiles
@@ -194,6 +196,31 @@ def test_what_earlier_waves_store_takes_time_and_more_if_ends_halve_sectors():
         earlier = m * 4096 * 2 / per_us * factors * (1 - 1 / found.waves)
         np.testing.assert_allclose(found.loop, np.hypot(plain.loop, earlier))
         assert (found.waves == 1).all() == (m == 128)
+
+
+def test_stores_limit_products_of_a_short_k_and_a_large_result():
+    kernel, problem = KERNELS["wgmma"], product(8192, 8192, 128)
+    limits = kernel.breakdown(WgmmaConfig(256, 128, 4), problem, H200).limits
+    written = 8192 * 8192 * 2 * 15 / 16 / (TIMES.store * TIMES.clock * H200.sm_count) / 1e6  # in 15 of 16 waves
+    assert max(limits, key=lambda name: limits[name]) == "stores"
+    assert limits["stores"] == pytest.approx(written)
+    gated = Product(8192, 8192, 128, bf16, bf16, "nt", expression=parse("silu(x) * y", [], "stacked")).problem
+    half = kernel.breakdown(WgmmaConfig(256, 128, 4), gated, H200).limits["stores"]
+    assert half == pytest.approx(written / 2)
+
+
+@pytest.mark.parametrize(("dtype", "out", "k", "short"), [
+    (bf16, bf16, 512, True), (bf16, bf16, 520, False), (bf16, fp32, 512, True), (fp8_e4m3, bf16, 64, False),
+])  # fmt: skip
+def test_what_is_recorded_is_what_ranks_short_products(dtype, out, k, short):
+    """On an H20, no measured launch corrects the ranking."""
+    kernel = KERNELS["wgmma"]
+    problem = Problem(1024, 1024, k, Matrix(dtype, k, 1), Matrix(dtype, 1, k), Matrix(out, 1024, 1))
+    assert is_short(dtype, out.nbytes, 1024, 1024, k) == short
+    assert not is_short(dtype, out.nbytes / 2, 1024, 1016, k)
+    for config in kernel.candidates(problem, H20, 40):
+        ranked = kernel.ranked_seconds(config, problem, H20)
+        assert kernel.predict(config, problem, H20, "recorded").seconds == pytest.approx(ranked)
 
 
 def test_waves_of_a_short_k_hide_each_other():

@@ -76,7 +76,7 @@ def test_choices_are_those_of_trees_that_are_walked(name, dtype, least, most):
     for m, n, k in random.integers(least, most, (5, 3)).tolist():
         product = m, n, k, 2
         found = ranking._found(*product)
-        short = is_short(dtype, m, n, k)
+        short = is_short(dtype, LIMITS.output_bytes, m, n, k)
         assert short == (name == "short")
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tilewright.api import gpu_count
@@ -91,7 +92,7 @@ def explained(
     """The Explanation of a problem on a GPU, which is `present` or not."""
     choice = choose(problem, hardware, kernel=kernel, config=config, quiet=True)
     time, asked = _time(choice, hardware), kernel != "auto" or config is not None
-    planned = planned_seconds(problem, hardware) if asked else None
+    planned = planned_seconds(problem, hardware) if asked else inf
     return Explanation(
         problem,
         choice.copied.problem,
@@ -108,7 +109,7 @@ def explained(
         time,
         rivals(problem, hardware, choice),
         () if time is None else remedies(problem, hardware, time.seconds, planned),
-        0 if time is None else free_rows(problem, hardware, min(time.seconds, planned or time.seconds)),
+        0 if time is None else free_rows(problem, hardware, min(time.seconds, planned)),
     )
 
 

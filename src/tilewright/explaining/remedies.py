@@ -1,6 +1,7 @@
 """What would make a call quicker: changes of the product, each given its time by the model."""
 
 from collections.abc import Iterator
+from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from tilewright.errors import TilewrightError
 from tilewright.explaining.explanation import Remedy
 from tilewright.hardware import Hardware
 from tilewright.operand import contiguous_strides
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import Choice, choose
 from tilewright.problem import Epilogue, Matrix, Problem
 from tilewright.rounding import round_up
 
@@ -28,7 +29,8 @@ _time = attrgetter("seconds")
 class _Change(NamedTuple):
     """A change of a product in words, the problem then, and how many times the work it does.
 
-    anew: whether it stores a and b anew, so that it must gain more than that alone does.
+    anew: whether it stores a and b anew, so that it must gain more than that alone does, also with the new plan's
+    Config.
     """
 
     text: str
@@ -38,22 +40,26 @@ class _Change(NamedTuple):
 
 
 def remedies(
-    problem: Problem, hardware: Hardware, seconds: float, planned: float | None = None, most: int = 5
+    problem: Problem, hardware: Hardware, seconds: float, planned: float = inf, most: int = 5
 ) -> tuple[Remedy, ...]:
     """The changes that gain, the best first; seconds: what the call takes now.
 
-    planned: what it would take by the planner's choice, if the caller has chosen. If that gains, it comes before all
-    else, and is no gain of the other changes, which are given the planner's choice, too.
+    planned: what it would take by the planner's choice, if the caller has chosen, else infinite. If that gains, it
+    comes before all else, and is no gain of the other changes, which are given the planner's choice, too.
     """
-    quickest = seconds if planned is None else min(seconds, planned)
-    packed = planned_seconds(_repacked(problem), hardware)
-    stored_anew = quickest if packed is None else min(quickest, packed)
+    quickest = min(seconds, planned)
+    packed = _repacked(problem)
+    stored_anew = min(quickest, planned_seconds(packed, hardware))
     found = []
     for alternatives in _changes(problem):
         gaining = []
         for change, changed, work, anew in alternatives:
-            each, least = planned_seconds(changed, hardware), stored_anew if anew else quickest
-            if each is not None and 1 - each / work / least >= LEAST_GAIN:
+            if (plan := _planned(changed, hardware)) is None:
+                continue
+            each, least = plan.seconds(hardware, power="settled"), quickest
+            if anew:
+                least = min(stored_anew, planned_seconds(packed, hardware, plan))
+            if 1 - each / work / least >= LEAST_GAIN:
                 gaining.append(Remedy(change, each / work, 1 - each / work / seconds))
         if gaining:
             found.append(min(gaining, key=_time))
@@ -67,28 +73,36 @@ def remedies(
 def free_rows(problem: Problem, hardware: Hardware, seconds: float) -> int:
     """How many rows take about the time of the problem's own: more of them come free."""
     least, most = problem.m, problem.m
-    while (each := planned_seconds(_with_rows(problem, 2 * most), hardware)) is not None and each <= FREE * seconds:
+    while planned_seconds(_with_rows(problem, 2 * most), hardware) <= FREE * seconds:
         least = most = 2 * most
         if most >= 1 << 20:
             return most
     most *= 2
     while most - least > 1:
         middle = (least + most) // 2
-        each = planned_seconds(_with_rows(problem, middle), hardware)
-        if each is not None and each <= FREE * seconds:
+        if planned_seconds(_with_rows(problem, middle), hardware) <= FREE * seconds:
             least = middle
         else:
             most = middle
     return least
 
 
-def planned_seconds(problem: Problem, hardware: Hardware) -> float | None:
-    """The planner's choice by the model; None if no kernel takes the problem, or the model knows none."""
+def planned_seconds(problem: Problem, hardware: Hardware, like: Choice | None = None) -> float:
+    """The planner's choice by the model, or the kernel and Config of another choice.
+
+    It is infinite if no kernel takes the problem, or the model knows none.
+    """
+    choice = _planned(problem, hardware, like)
+    return inf if choice is None else choice.seconds(hardware, power="settled")
+
+
+def _planned(problem: Problem, hardware: Hardware, like: Choice | None = None) -> Choice | None:
     try:
-        found = choose(problem, hardware, quiet=True).seconds(hardware, power="settled")
+        if like is not None:
+            return choose(problem, hardware, kernel=like.kernel.name, config=like.config, quiet=True)
+        return choose(problem, hardware, quiet=True)
     except TilewrightError:
         return None
-    return found if found < float("inf") else None
 
 
 def _changes(problem: Problem) -> Iterator[list[_Change]]:

@@ -30,7 +30,7 @@ from tilewright.kernels.wgmma_operands import (
 )
 from tilewright.kernels.wgmma_space import LISTED, Limits, Space, prepared_of
 from tilewright.kernels.wgmma_space import space as space_of
-from tilewright.model.cost import Prepared
+from tilewright.model.cost import Prepared, is_short
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div, round_up
@@ -206,14 +206,9 @@ class WgmmaKernel(Kernel):
         return space.ranking.seconds(index, problem, hardware, *product)
 
     def _space(self, problem: Problem, hardware: Hardware) -> tuple[Space, tuple[int, int, int, int, int]]:
-        """The Space of a problem, and what its times take.
-
-        m and n are rounded up to 8, of which every tile is a multiple: products that become equal have equal tiles, and
-        share a choice.
-        """
+        """The Space of a problem, and what its times take."""
         limits, apart = _limits(problem)
-        m, n = round_up(problem.m, 8), round_up(problem.n, 8)
-        return space_of(limits, problem.a.dtype, hardware), (m, n, problem.k, problem.batch_count, apart)
+        return space_of(limits, problem.a.dtype, hardware), (*_rounded(problem), problem.k, problem.batch_count, apart)
 
     def oriented(self, config: WgmmaConfig, problem: Problem) -> Problem:
         """The problem, or with `swap_ab` its transpose."""
@@ -317,8 +312,17 @@ def b_rows(constants: WgmmaConstants) -> int:
     return constants.tile_n // (2 if epilogue is not None and epilogue.is_stacked else 1)
 
 
+def _rounded(problem: Problem) -> tuple[int, int]:
+    """m and n, rounded up to 8, of which every tile is a multiple.
+
+    Products that become equal have equal tiles, and share a choice.
+    """
+    return round_up(problem.m, 8), round_up(problem.n, 8)
+
+
 def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
-    mn_major = operands_of(problem).mn_major
+    mn_major, dtype = operands_of(problem).mn_major, problem.a.dtype
+    out_bytes = problem.out.dtype.nbytes / (1 + (problem.columns < problem.n))
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
     return prepared_of(
@@ -327,10 +331,11 @@ def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: 
         scattered(problem),
         promotion(problem),
         finish(problem),
-        problem.out.dtype.nbytes,
+        out_bytes,
+        is_short(dtype, out_bytes, *_rounded(problem), problem.k),
         shifted,
         power,
-        problem.a.dtype,
+        dtype,
         hardware,
     )
 

@@ -201,7 +201,7 @@ class Space:
             limits.scattered,
             limits.promotion,
             limits.finish,
-            limits.output_bytes,
+            limits.output_bytes / (1 + limits.gated),
         )
         self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 
@@ -339,7 +339,7 @@ def tiles_of(
     scattered: tuple[bool, bool] = (False, False),
     promotion: Promotion | None = None,
     finish: tuple[float, float] = (0.0, 0.0),
-    out_bytes: int = 2,
+    out_bytes: float = 2,
 ) -> Tiles:
     """The Configs as the model of times sees them; for the others, see Limits."""
     fields = [[getattr(config, name) for config in configs] for name in Tiles._fields[:7]]
@@ -360,15 +360,16 @@ def prepared_of(
     scattered: tuple[bool, bool],
     promotion: Promotion | None,
     finish: tuple[float, float],
-    out_bytes: int,
+    out_bytes: float,
+    short: bool,
     shifted: bool,
     power: Power,
     dtype: DType,
     hardware: Hardware,
 ) -> Prepared:
-    """What the prediction of a Config's times begins with, kept; for the others, see Limits."""
+    """What the prediction of a Config's times begins with, kept; for the others, see Limits and `prepare_in`."""
     tiles = tiles_of([config], hardware, mn_major, scattered, promotion, finish, out_bytes)
-    return prepare_in(power, tiles, "wgmma", dtype, hardware, shifted=shifted)
+    return prepare_in(power, tiles, "wgmma", dtype, hardware, short=short, shifted=shifted)
 
 
 @lru_cache(maxsize=256)

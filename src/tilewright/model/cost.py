@@ -90,12 +90,13 @@ COSTS_OF_SHORT = COSTS._replace(store=14.0, transposed=0.6, ragged=140.0, ahead=
 """Those for products that `is_short`: fitted to results/sweep_short_h200.json."""
 
 
-def is_short(dtype: DType, m: int, n: int, k: int) -> bool:
+def is_short(dtype: DType, out_bytes: float, m: int, n: int, k: int) -> bool:
     """Whether k is short and out large, so that storing takes much of the time; for elements of 2 bytes alone.
 
-    The records of others have too few such products, and other batches are chosen well without.
+    out_bytes: as in Tiles. Of a batch, one product counts. The records of other elements have too few such products,
+    and other batches are chosen well without.
     """
-    return dtype.nbytes == 2 and k <= 512 and m * n >= 1 << 20
+    return dtype.nbytes == 2 and k <= 512 and m * n * out_bytes >= 1 << 21
 
 
 class Prepared(NamedTuple):

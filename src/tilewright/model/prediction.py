@@ -28,7 +28,6 @@ _IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
     streamed=STREAMED,
     launch=2.5,
     store=inf,
-    ahead=1.0,
 )
 """The Costs of `mma` and `simt` whose launches overlap, but for `clock` and `fill`, which depend on the GPU."""
 
@@ -107,7 +106,8 @@ in results/calibration_h200.json, sweep_h200.json and sweep_layouts_h200.json.
 Fitted to every second product, they were within 10% for 67% of the others (median 7%) and within a quarter or 0.5 us
 for 99%; `epilogue` was then fitted again by itself, since it counts what a CTA stores. `multiply` was not fitted, nor
 was the speed of streaming. `promotion` is from sweep_blocks_near_*_h100.json; `finish` was measured at 8192x8192x1024
-(docs/performance-log.md), and is less than what choices are best with. No suite was fitted to:
+(docs/performance-log.md), and is less than what choices are best with. `store` and `ahead` are from
+sweep_short_*_h200.json, `transposed` and `ragged` are those of choices. No suite was fitted to:
 results/explain_accuracy.json has what they make of suites. `clock` is an H200's. `python tools/calibrate.py` with
 `--fit-times` looks for better ones.
 """
@@ -164,8 +164,8 @@ class Parts(NamedTuple):
 class Breakdown(NamedTuple):
     """Why a prediction is what it is.
 
-    limits: the seconds that the main loop with its tail would take if one thing alone limited it, by name; power is
-    among them only if it does. slots: the CTAs that work at once.
+    limits: the seconds that the main loop with its tail would take if one thing alone limited it, by name, and no more
+    than it takes; power is among them only if it does. slots: the CTAs that work at once.
     """
 
     parts: Parts
@@ -193,11 +193,11 @@ _FREE |= {"promotion": 0.0, "finish": 0.0, "store": inf, "dram_share": inf, "pow
 
 
 def prepare_in(
-    power: Power, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, *, shifted: bool = False
+    power: Power, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, *, short: bool = False, shifted: bool = False
 ) -> Prepared:
-    """As `prepare`, in a power state; shifted: as in SHIFTED, which rankings do not know."""
+    """As `prepare`, in a power state; short: as in `costs_of`; shifted: as in SHIFTED, which rankings do not know."""
     ranks = unit != "wgmma" or power == "recorded"
-    costs = costs_of(unit, dtype, gpu)
+    costs = costs_of(unit, dtype, gpu, short)
     if not ranks:
         costs = TIMES._replace(clock=TIMES.clock * gpu.clock(unit) / H200.clock(unit))
         if shifted:
@@ -260,14 +260,14 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
     if unit == "cuda_cores":
         limits["CUDA cores"] = limits.pop("tensor cores")
     evenly = clusters / tiles.clusters_at_once.item() / waves if waves > 1 else 1.0
-    floor = max(limits.get("power", 0.0), limits["GMEM"])  # which waves do not change
+    floor = max(limits.get(name, 0.0) for name in ("power", "GMEM", "stores"))  # which waves do not change
     tail = max(0.0, min(looped * (1 - evenly), looped - floor))
     known = CHIPS[gpu.name].latencies if gpu.name in CHIPS else None
     prologue = min(known.dram / gpu.clock(unit) * 1e6, costs.launch) if known else 0.0
     parts = Parts(costs.launch - prologue, prologue, looped - tail, tail, own - costs.launch)
     return Breakdown(
         Parts(*(part / 1e6 for part in parts)),
-        {name: us / 1e6 for name, us in limits.items() if us > 1e-9},
+        {name: min(us, looped) / 1e6 for name, us in limits.items() if us > 1e-9},
         int((tiles.clusters_at_once * tiles.cluster_m * tiles.cluster_n * tiles.split_k).item()),
     )
 

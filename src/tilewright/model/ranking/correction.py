@@ -79,11 +79,11 @@ class Correction:
         ])  # fmt: skip
 
     def is_for(self, found: Found) -> bool:
-        """Whether products are corrected: not where power limits elements of 2 bytes and k is not short.
+        """Whether products are corrected: not where power limits elements of 2 bytes.
 
         Of 1 byte, the quickest in turns were also the quickest at the power limit (docs/performance-log.md).
         """
-        return self._name != "2" or not is_limited_by_power(found)
+        return self.nbytes == 1 or not is_limited_by_power(found)
 
     @cached_property
     def trees(self) -> Trees:

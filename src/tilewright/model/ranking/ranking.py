@@ -23,14 +23,12 @@ class Ranking:
     """
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
-        kinds = (False, True) if unit == "wgmma" else (False,)
-        self._dtype, self._corrects = dtype, unit == "wgmma" and is_known(dtype, gpu)
+        kinds = (False, True) if unit == "wgmma" and dtype.nbytes == 2 else (False,)
+        self._dtype, self._out_bytes = dtype, tiles.out_bytes
+        self._corrects = unit == "wgmma" and is_known(dtype, gpu)
         self._prepared = [prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu, short)) for short in kinds]
         self._corrections = [Correction(tiles, dtype, gpu, short) for short in kinds if self._corrects]
         self.prepared = self._prepared[False]
-
-    def _is_short(self, m: int, n: int, k: int, *others: int) -> bool:
-        return len(self._prepared) > 1 and is_short(self._dtype, m, n, k)
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def fixed(self, n: int, k: int, batch_count: int, row_bytes: int = 128, *, short: bool = False) -> Fixed:
@@ -53,8 +51,10 @@ class Ranking:
 
     def corrects(self, m: int, *others: int) -> bool:
         """Whether a product is corrected."""
-        short = self._is_short(m, *others)
-        return self._corrects and self._corrections[short].is_for(self._found(m, *others))
+        return self._corrects and self._corrections[self._is_short(m, *others)].is_for(self._found(m, *others))
+
+    def _is_short(self, m: int, n: int, k: int, *_: int) -> bool:
+        return is_short(self._dtype, self._out_bytes, m, n, k)
 
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
         """The nearest ways with their corrected times, if the product is corrected."""

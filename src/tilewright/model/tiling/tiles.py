@@ -28,7 +28,7 @@ class Tiles(NamedTuple):
     64 of k; MN-major operands come in panels. swapped: whether the tiles cut the transposed product, so that tile_m
     lies along n. scattered: whether elements of out are stored one by one. by_turns: whether two consumers take tiles
     by turns. promotion: None where tensor cores add up. finish: instructions between a sum and what is stored of it.
-    out_bytes: of an element of out, or 0 if storing takes no time of its own.
+    out_bytes: of out for a sum, half of an element's with a gate, or 0 if storing takes no time of its own.
     """
 
     tile_m: Array
@@ -46,10 +46,10 @@ class Tiles(NamedTuple):
     by_turns: "NDArray[np.bool_]"
     promotion: Promotion | None = None
     finish: "Array | float" = 0.0
-    out_bytes: int = 0
+    out_bytes: float = 0.0
 
     @property
     def ragged(self) -> "NDArray[np.bool_]":
-        """Whether the ends of a tile's rows of out halve sectors of 32 bytes."""
+        """Whether the ends of a tile's rows of out halve sectors of 32 bytes, if rows of out begin at sectors."""
         columns: Array = np.where(self.swapped, self.tile_m, self.tile_n)
         return columns * self.out_bytes % 32 > 0
