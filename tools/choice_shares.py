@@ -20,12 +20,12 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from calibrate import Measured, Shape, load, posed  # noqa: E402
+from calibrate import Measured, Shape, load, posed, predict  # noqa: E402
 
 from tilewright.kernels.gemv_time import TREES_OF_GEMV  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
-from tilewright.model.cost import COSTS  # noqa: E402
+from tilewright.model.cost import COSTS, COSTS_OF_SHORT, is_short  # noqa: E402
 from tilewright.model.ranking.correction import TREES  # noqa: E402
 from tilewright.model.ranking.ranking import Ranking  # noqa: E402
 from tilewright.planner.copies import Copied, copied  # noqa: E402
@@ -209,7 +209,10 @@ def _summary(picked: Sequence[Picked]) -> tuple[float, Picked, float]:
 def _of_wgmma(name: str) -> Iterator[Picked]:
     for each in load(RESULTS / f"{name}.json"):
         if each.is_as_today(name):
-            yield Picked(each.shape, each.us.size, each.share(COSTS))
+            solved = each.solved
+            short = is_short(solved.a.dtype, solved.out.dtype.nbytes, solved.m, solved.n, solved.k)
+            share = each.share_today(predict(each, COSTS_OF_SHORT)) if short else each.share(COSTS)
+            yield Picked(each.shape, each.us.size, share)
 
 
 def _unseen(name: str) -> Iterator[Picked]:
