@@ -17,7 +17,7 @@ PARTS = 4
 """Tests per subject, so that they spread over processes."""
 
 ALL = os.environ.get("TILEWRIGHT_TESTS") == "all"
-RUN, PARSED, CLEAN = (1, 1, 1) if ALL else (40, 24, 2)
+RUN, PARSED, CLEAN = (1, 1, 1) if ALL else (40, 24, 4)
 """One in so many mutants runs, one in so many is parsed, and one in so many kernels runs as it is."""
 
 
