@@ -184,7 +184,8 @@ def _unseen_table() -> list[str]:
     """The same of records to which no tree is fitted: what today's choices have."""
     lines = [
         "",
-        "Of products to which no tree is fitted, the choices have (`Costs.finish` is fitted to those with functions):",
+        "Of products to which no tree is fitted, the choices have, of the best Config that stores out as today's do "
+        "(`Costs.finish` is fitted to those with functions):",
         "",
         "| products | record | number | Configs of one | mean | least | below 0.9 |",
         "|---|---|---|---|---|---|---|",

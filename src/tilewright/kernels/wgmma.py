@@ -322,7 +322,7 @@ def _rounded(problem: Problem) -> tuple[int, int]:
 
 def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
     mn_major, dtype = operands_of(problem).mn_major, problem.a.dtype
-    out_bytes = problem.out.dtype.nbytes / (1 + (problem.columns < problem.n))
+    out_bytes = _limits(problem)[0].out_bytes
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
     return prepared_of(

@@ -182,6 +182,11 @@ class Limits(NamedTuple):
         """Whether two columns of sums make one of out."""
         return self.multiple_n > 8
 
+    @property
+    def out_bytes(self) -> float:
+        """Bytes of out for a sum."""
+        return self.output_bytes / (1 + self.gated)
+
 
 class Space:
     """The legal tilings of problems with the same limits on one GPU, with what of their times can be known before."""
@@ -201,7 +206,7 @@ class Space:
             limits.scattered,
             limits.promotion,
             limits.finish,
-            limits.output_bytes / (1 + limits.gated),
+            limits.out_bytes,
         )
         self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
 

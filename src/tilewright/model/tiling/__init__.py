@@ -1,1 +1,1 @@
-"""What a tiling costs: bytes by level of memory, orders of the three loops, and chains of dependent operations."""
+"""Ways to cut a product, and what they cost: bytes by level of memory, orders of loops, and chains of operations."""
