@@ -25,7 +25,8 @@ from calibrate import Measured, Shape, load, posed, predict  # noqa: E402
 from tilewright.kernels.gemv_time import TREES_OF_GEMV  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
-from tilewright.model.cost import COSTS, COSTS_OF_SHORT, is_short  # noqa: E402
+from tilewright.model.cost import is_short  # noqa: E402
+from tilewright.model.prediction import costs_of  # noqa: E402
 from tilewright.model.ranking.correction import TREES  # noqa: E402
 from tilewright.model.ranking.ranking import Ranking  # noqa: E402
 from tilewright.planner.copies import Copied, copied  # noqa: E402
@@ -72,6 +73,11 @@ RECORDS = {
     "sweep_pairs_small_h200": "the same, random products of up to 720 rows, nt and nn",
     "sweep_short_h200": "random products of a large result and a short k, all layouts",
     "sweep_short_second_h200": "the same, and batches, later",
+    "sweep_turns_first_h200": "random and large products, nt and nn, half of the Configs with new tilings",
+    "sweep_turns_h200": "random products of a middling size, nt and nn, a third of the Configs with ping_pong",
+    "sweep_turns_unseen_h200": "the same, later",
+    "sweep_turns_any_h200": "random products of 100 rows and more, and batches, nt and nn",
+    "sweep_turns_layers_h200": "layers of suites, and random products, the best eight Configs",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -120,6 +126,7 @@ UNSEEN = {
     "sweep_short_bytes_h200": "the same of fp8 and int8, nt",
     "sweep_pairs_bytes_h200": "23 to 640 rows of fp8 and int8, nt, half of the Configs with new tilings",
     "sweep_wide_bytes_h200": "72 to 320 rows of fp8 and int8 and wide weights, nt",
+    "sweep_turns_bytes_h200": "random products of fp8 and int8 of a middling size, nt",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
     "sweep_functions_second_h100": "large products of bf16 with a bias, gelu or silu, later",
@@ -212,7 +219,8 @@ def _of_wgmma(name: str) -> Iterator[Picked]:
         if each.is_as_today(name):
             solved = each.solved
             short = is_short(solved.a.dtype, solved.out.dtype.nbytes, solved.m, solved.n, solved.k)
-            share = each.share_today(predict(each, COSTS_OF_SHORT)) if short else each.share(COSTS)
+            costs = costs_of("wgmma", solved.a.dtype, each.hardware, short)
+            share = each.share_today(predict(each, costs)) if short else each.share(costs)
             yield Picked(each.shape, each.us.size, share)
 
 

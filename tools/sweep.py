@@ -15,6 +15,7 @@ examples:
   python tools/sweep.py sweep.json --epilogues "gelu(acc + bias)" "silu(acc)"     others, with a function to compute
   python tools/sweep.py sweep.json --draw deep                of few tiles and a long k
   python tools/sweep.py sweep.json --draw short               of a large result and a short k
+  python tools/sweep.py sweep.json --draw middle --turns 20   of a middling size, many Configs with ping_pong
   python tools/sweep.py sweep.json --draw rows --clusters 20  of up to 640 rows, many Configs in clusters
   python tools/sweep.py sweep.json --vary group_m=1,2,4   each of them in other orders of tiles too
   python tools/sweep.py sweep.json --elements int8 "fp8_e4m3 row fast"    others, of one byte
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument("--best", type=int, default=12, help="Configs of a product, by the model (default: 12)")
     parser.add_argument("--random", type=int, default=20, help="others of a product (default: 20)")
     parser.add_argument("--clusters", type=int, default=0, help="further ones in clusters, by the model (default: 0)")
+    parser.add_argument("--turns", type=int, default=0, help="further ones with ping_pong, by the model (default: 0)")
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=["nt"], help="of the products (default: nt)")
     parser.add_argument("--elements", nargs="+", default=["bf16"], metavar="TEXT", help="by default bf16")
     parser.add_argument("--epilogues", nargs="+", default=[""], metavar="TEXT", help="of acc and bias; by default none")
@@ -182,7 +184,19 @@ def _short(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
             return Shape(m, n, k, batch, layout, elements)
 
 
-DRAWS = {"any": _shape, "large": _large, "layers": _layers, "deep": _deep, "rows": _rows, "short": _short}
+def _middle(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
+    """A product of several tiles for each SM, at most, and a k of up to 3,000."""
+    unit = 16 // Elements.parse(elements).a.nbytes
+    while True:
+        m, n = (round_up(int(2 ** random.uniform(8, 14)), random.choice((unit, 64))) for _ in range(2))
+        k = round_up(int(2 ** random.uniform(6, 11.6)), random.choice((unit, 64)))
+        if m <= most_rows and 2**19 < m * n < 2**26:
+            return Shape(m, n, k, 1, layout, elements)
+
+
+DRAWS = {
+    "any": _shape, "large": _large, "layers": _layers, "deep": _deep, "rows": _rows, "short": _short, "middle": _middle
+}  # fmt: skip
 
 
 def _measured(
@@ -198,6 +212,7 @@ def _measured(
     best, others = ranked[: options.best], ranked[options.best :]
     chosen = best + random.sample(others, min(options.random, len(others)))
     chosen += [config for config in others if config.cluster_m * config.cluster_n > 1][: options.clusters]
+    chosen += [config for config in others if config.ping_pong][: options.turns]
     field, values = options.vary
     chosen += [replace(config, **{field: value}) for config in chosen for value in values]
     units: dict[tuple[TranslationUnit, int, int], Candidate] = {}

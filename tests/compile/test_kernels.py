@@ -269,7 +269,7 @@ ILLEGAL = {
         (HALF, WgmmaConfig(swap_ab=True)),
         (problem("nt", bf16, fp32), WgmmaConfig(epilogue="direct")),
         (HALF, WgmmaConfig(split_k=2)),
-        (HALF, WgmmaConfig(tile_m=256, tile_n=64, overlap=False, ping_pong=True)),
+        (HALF, WgmmaConfig(tile_m=320, tile_n=64, overlap=False, ping_pong=True)),
         (HALF, WgmmaConfig(tile_n=64, ping_pong=True)),
         (HALF, WgmmaConfig(wait_depth=2)),
         (GATED, WgmmaConfig(tile_n=64)),

@@ -218,6 +218,9 @@ def test_what_is_recorded_is_what_ranks_short_products(dtype, out, k, short):
     problem = Problem(1024, 1024, k, Matrix(dtype, k, 1), Matrix(dtype, 1, k), Matrix(out, 1024, 1))
     assert is_short(dtype, out.nbytes, 1024, 1024, k) == short
     assert not is_short(dtype, out.nbytes / 2, 1024, 1016, k)
+    assert is_short(dtype, out.nbytes, 4096, 2048, 2048) == (dtype is bf16)
+    assert not is_short(dtype, out.nbytes / 2, 4096, 2040, 2048)
+    assert not is_short(dtype, out.nbytes, 1 << 14, 1 << 14, 2056)
     for config in kernel.candidates(problem, H20, 40):
         ranked = kernel.ranked_seconds(config, problem, H20)
         assert kernel.predict(config, problem, H20, "recorded").seconds == pytest.approx(ranked)

@@ -69,7 +69,7 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_n=128, stages=7, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=200, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -145,12 +145,12 @@ CHOICES = (
             tile_n=80, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2, stages=7
         ),
     ),
-    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=4)),
-    ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=144, group_m=7, epilogue="direct")),
+    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_n=128, stages=6)),
+    ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=7)),
     (
         "4096x16384x2048 nt bf16",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=200, stages=3, group_m=8, epilogue="direct"),
+        WgmmaConfig(tile_n=200, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (  # what one consumer computes of its sums is behind what the other one multiplies
         "4096x16384x2048 nt bf16 + bias gelu",

@@ -56,15 +56,16 @@ class WgmmaKernel(Kernel):
     header = "kernels/wgmma.cuh"
     rules = (
         (
-            "row_blocks >= 1 and row_blocks <= 2 and tile_m == 64 * sharers * row_blocks",
-            "each consumer warpgroup takes one or two blocks of 64 rows: make tile_m 64, 128, 192 or 256, "
-            "with ping_pong 64 or 128",
+            "row_blocks >= 1 and row_blocks <= 2 + 2 * ping_pong and tile_m == 64 * sharers * row_blocks",
+            "each consumer warpgroup takes one or two blocks of 64 rows, with ping_pong up to four: make tile_m 64, "
+            "128, 192 or 256",
         ),
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
             "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
-            "a thread has registers for 208 accumulators, for 96 with tile_m=192, and those of a row block count twice "
-            "where sums of fp8 are promoted, and scales of blocks take some: take a smaller tile_n or tile_m",
+            "a thread has registers for 208 accumulators, for 96 where three consumers share tile_m=192, and those of "
+            "a row block count twice where sums of fp8 are promoted, and scales of blocks take some: take a smaller "
+            "tile_n or tile_m",
         ),
         (
             "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",

@@ -31,7 +31,7 @@ class WgmmaConfig:
     products of the one before. `prefetch` k-blocks beyond the ring are brought to L2 at the start if an operand is read
     once. `tile_k` is 64, 128, 192 or 256 for elements of 2 bytes, and 128 or 256 for those of 1.
 
-    With `ping_pong` two warpgroups take whole tiles of 64 or 128 rows by turns: one stores while the other multiplies.
+    With `ping_pong` two warpgroups take whole tiles by turns: one stores while the other multiplies.
 
     With `swap_ab` the kernel computes out.T = b.T @ a.T; tile_m and cluster_m then count columns of out.
     """
@@ -53,7 +53,7 @@ class WgmmaConfig:
 
     @property
     def sharers(self) -> int:
-        """The number of warpgroups that multiply a tile, each one or two blocks of 64 rows."""
+        """The number of warpgroups that multiply a tile."""
         return 1 if self.ping_pong else {64: 1, 192: 3}.get(self.tile_m, 2)
 
     @property

@@ -11,21 +11,18 @@ both. CTAs of `mma` and `simt` take turns, so the parts of a step add up: multip
 The constants of `wgmma` were fitted to results/calibration_h200.json: 5,060 launches of 156 products on an H200
 (tools/calibrate.py). They are for choosing: of some 32 Configs of a product, the pick has 0.966 of the best rate, while
 times are 12% off (median); `ranking` corrects the order. `epilogue` is also from results/sweep_h200.json, `streamed`
-from gemv_h200.json, `finish` from sweep_functions_*_h100.json, and that consumers by turns have no constant of their
-own from by_turns_h200.json.
+from gemv_h200.json, `finish` from sweep_functions_*_h100.json, `two_blocks` from settled_turns_h200.json, and that
+consumers by turns have no constant of their own from by_turns_h200.json.
 """
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.tiling.tiles import Array, Tiles
-
-if TYPE_CHECKING:  # which takes longer to import than this module
-    from numpy.typing import NDArray
 
 
 class Costs(NamedTuple):
@@ -42,7 +39,8 @@ class Costs(NamedTuple):
     which an operand takes longer that several CTAs read.
     power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
     of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
-    (tile_m + tile_n) / (tile_m * tile_n).
+    (tile_m + tile_n) / (tile_m * tile_n); `two_blocks`: us of a wave beside that for 64x128 elements of the first of
+    two blocks of rows of a warpgroup.
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies;
@@ -50,8 +48,8 @@ class Costs(NamedTuple):
     finish: clocks that tensor cores wait for a clock of CUDA cores that finish sums; half, but at the end, by turns.
     store: bytes of out per clock that leave an SM beside the loop, in all waves but the last; `transposed`: the share
     by which those of tiles that cut the transposed product take longer; `ragged`: the same of tiles whose ends halve
-    sectors of out, times their columns. ahead: lines of 128 bytes of k from which on nothing hides a `wave`: with
-    fewer, a ring has room for more than a tile.
+    sectors of out, times their columns. ahead: lines of 128 bytes of k from which on nothing hides a `wave`: before
+    that, a ring has room for more than a tile.
     """
 
     clock: float = 1850.0
@@ -70,6 +68,7 @@ class Costs(NamedTuple):
     again: float = 0.5
     power: float = 870.0
     delivery: float = 12.8
+    two_blocks: float = 0.9
     launch: float = 1.09
     epilogue: float = 0.9
     exchange: float = 6.4
@@ -85,18 +84,18 @@ class Costs(NamedTuple):
 
 
 COSTS = Costs()
-"""Those of `wgmma` for choosing."""
+COSTS_OF_BYTES = COSTS._replace(two_blocks=0.0)
+"""Those of `wgmma` for choosing, and those for elements of 1 byte, whose order is corrected at the power limit too."""
 COSTS_OF_SHORT = COSTS._replace(store=14.0, transposed=0.6, ragged=140.0, ahead=6.0)
 """Those for products that `is_short`: fitted to results/sweep_short_h200.json."""
 
 
 def is_short(dtype: DType, out_bytes: float, m: int, n: int, k: int) -> bool:
-    """Whether k is short and out large, so that storing takes much of the time; for elements of 2 bytes alone.
+    """Whether k is short and out large, so that ends of tiles and stores take much of the time, for 2-byte elements.
 
-    out_bytes: as in Tiles. Of a batch, one product counts. The records of other elements have too few such products,
-    and other batches are chosen well without.
+    out_bytes: as in Tiles. Of a batch, one product counts. Others have too few records, or are chosen well without.
     """
-    return dtype.nbytes == 2 and k <= 512 and m * n * out_bytes >= 1 << 21
+    return dtype.nbytes == 2 and k <= 2048 and m * n * out_bytes >= (1 << 21 if k <= 512 else 1 << 24)
 
 
 class Prepared(NamedTuple):
@@ -106,8 +105,8 @@ class Prepared(NamedTuple):
     it takes. clocks: a tile's extents times `Costs.outside`. apart: the clocks of `Costs.apart` if m < n, if m = n, and
     if m > n. step: the fourth powers of a step's parts but for L2's. finest: the largest k that is split too finely,
     or -1. fixed: us of the launch and of what follows the last steps. wave: us of what follows the steps of an earlier
-    wave. finish: us that a wave waits for CUDA cores, and whether any does. store: us to store an element of out.
-    ahead: k from which on nothing hides a wave.
+    wave; limited: beside that, where power limits. finish: us that a wave waits for CUDA cores, and whether any does.
+    store: us to store an element of out. ahead: k from which on nothing hides a wave.
     """
 
     tiles: Tiles
@@ -122,6 +121,7 @@ class Prepared(NamedTuple):
     energy: Array
     fixed: Array
     wave: Array
+    limited: Array
     finish: tuple[Array, bool]
     store: Array
     ahead: float
@@ -157,14 +157,14 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     finish = elements * tiles.finish / gpu.macs("cuda_cores", fp32) / costs.clock * costs.finish
     scattered = elements / tiles.sharers / 8192 * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
-    a_larger, b_larger = _along(tiles.swapped, *apart)
-    along = np.array(_along(tiles.swapped, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
+    a_larger, b_larger = _along(tiles, *apart)
+    along = np.array(_along(tiles, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
     columns = np.where(tiles.swapped, tile_m, tile_n)
     stored = 1 + tiles.swapped * costs.transposed + tiles.ragged * costs.ragged / columns
     return Prepared(
         tiles,
         along,
-        np.array(_along(tiles.swapped, tile_m * costs.outside, tile_n * costs.outside)),
+        np.array(_along(tiles, tile_m * costs.outside, tile_n * costs.outside)),
         (b_larger, apart[1], a_larger),
         step,
         size * l2_rows,
@@ -174,11 +174,12 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
         costs.wave + scattered + epilogue * tiles.by_turns,
+        tile_n / 128 * costs.two_blocks * ((tile_m > 64 * tiles.sharers) & ~tiles.by_turns),
         (finish, bool(finish.any())),
         tiles.out_bytes * stored / (costs.store * costs.clock * gpu.sm_count),
         max(1.0, costs.ahead * 128 / dtype.nbytes),
         dtype.nbytes / (costs.dram_share * gpu.memory_bandwidth / 1e6),
-        np.array(_along(tiles.swapped, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
+        np.array(_along(tiles, tiles.rows_m / tile_m, tiles.rows_n / tile_n)),
         costs,
     )
 
@@ -189,7 +190,7 @@ class Fixed(NamedTuple):
     lines: of L2 that a row takes, over those that it fills. tiles_n: tiles along n, times the products of a batch.
     again_n: how much longer the larger operand takes, if that is a. outside_n: clocks of what lies outside along n.
     dram: us of memory for a row of A, and for B. store: us to store a row. wave: us of each wave but the last beside
-    its steps.
+    its steps; limited: beside that, where power limits.
     """
 
     prepared: Prepared
@@ -206,6 +207,7 @@ class Fixed(NamedTuple):
     energy: Array
     store: Array
     wave: Array
+    limited: Array
 
 
 def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: int = 128) -> Fixed:
@@ -216,6 +218,7 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     lines = 1 + (prepared.costs.misaligned - 1) * off_lines
     steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     dram = prepared.dram * k * batch_count * prepared.padded
+    bare = min(1.0, k / prepared.ahead)
     return Fixed(
         prepared,
         n,
@@ -230,7 +233,8 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         (dram[0], n * dram[1]),
         prepared.energy * k,
         n * batch_count * prepared.store,
-        wave_of(prepared, steps) * min(1.0, k / prepared.ahead),
+        wave_of(prepared, steps) * bare,
+        prepared.limited * bare,
     )
 
 
@@ -281,13 +285,13 @@ def found_of(fixed: Fixed, m: int) -> Found:
     loop = np.sqrt(squares)
     if prepared.finish[1]:
         loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
-    us = np.maximum(loop, energy) + prepared.fixed + (waves - 1) * fixed.wave
+    us = np.maximum(loop, energy + (waves - 1) * fixed.limited) + prepared.fixed + (waves - 1) * fixed.wave
     return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, loop, us)
 
 
-def _along(swapped: "NDArray[np.bool_]", of_m: Array, of_n: Array) -> tuple[Array, Array]:
+def _along(tiles: Tiles, of_m: Array, of_n: Array) -> tuple[Array, Array]:
     """What Tiles have along m and n of the product."""
-    return np.where(swapped, of_n, of_m), np.where(swapped, of_m, of_n)
+    return np.where(tiles.swapped, of_n, of_m), np.where(tiles.swapped, of_m, of_n)
 
 
 def _fourth(value: Array) -> Array:

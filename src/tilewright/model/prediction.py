@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.hardware import H200, Hardware, Unit
-from tilewright.model.cost import COSTS, COSTS_OF_SHORT, Costs, Prepared, fixed, found_of, prepare
+from tilewright.model.cost import COSTS, COSTS_OF_BYTES, COSTS_OF_SHORT, Costs, Prepared, fixed, found_of, prepare
 from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
@@ -56,7 +56,7 @@ def serial_launch_seconds(gpu: Hardware) -> float:
 def costs_of(unit: Unit, dtype: DType, gpu: Hardware, short: bool = False) -> Costs:
     """The Costs of a kernel that multiplies elements of `dtype` with `unit`; short: of products that `is_short`."""
     if unit == "wgmma":
-        return COSTS_OF_SHORT if short else COSTS
+        return COSTS_OF_SHORT if short else COSTS_OF_BYTES if dtype.nbytes == 1 else COSTS
     pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
     return _IN_TURNS._replace(
         clock=gpu.clock(unit) / 1e6 * pace,
@@ -87,6 +87,7 @@ TIMES = Costs(
     again=0.192,
     power=878.0,
     delivery=16.9,
+    two_blocks=0.9,
     launch=1.736,
     epilogue=0.75,
     exchange=2.72,
@@ -183,12 +184,12 @@ _ALONE: dict[str, tuple[str, ...]] = {
     "functions of the epilogue": ("finish",),
     "stores": ("store",),
     "GMEM": ("dram_share",),
-    "power": ("power",),
+    "power": ("power", "two_blocks"),
 }
 """The Costs that make up each limit."""
 
 _FREE = {"multiply": 0.0, "smem": 0.0, "fill": inf, "l2": inf, "handover": 0.0, "apart": 0.0, "outside": 0.0}
-_FREE |= {"promotion": 0.0, "finish": 0.0, "store": inf, "dram_share": inf, "power": inf}
+_FREE |= {"promotion": 0.0, "finish": 0.0, "store": inf, "dram_share": inf, "power": inf, "two_blocks": 0.0}
 """What these Costs are if nothing takes time."""
 
 
