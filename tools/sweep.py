@@ -185,7 +185,7 @@ def _short(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
 
 
 def _middle(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
-    """A product of several tiles for each SM, at most, and a k of up to 3,000."""
+    """A product of 256 rows and columns or more, and a k of up to 3,000."""
     unit = 16 // Elements.parse(elements).a.nbytes
     while True:
         m, n = (round_up(int(2 ** random.uniform(8, 14)), random.choice((unit, 64))) for _ in range(2))

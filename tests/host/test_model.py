@@ -209,6 +209,27 @@ def test_stores_limit_products_of_a_short_k_and_a_large_result():
     assert half == pytest.approx(written / 2)
 
 
+@pytest.mark.parametrize(("config", "blocks"), [
+    (WgmmaConfig(256, 200, 3, epilogue="direct"), 2),
+    (WgmmaConfig(128, 256, 4), 1),
+    (WgmmaConfig(128, 200, 5, epilogue="direct", overlap=False, ping_pong=True), 1),
+])  # fmt: skip
+@pytest.mark.parametrize(("k", "share"), [(4096, 1.0), (256, 0.5)])
+def test_at_the_power_limit_waves_wait_for_the_first_of_two_blocks_of_rows(config, blocks, k, share):
+    kernel, problem = KERNELS["wgmma"], product(8192, 24576, k)
+    prepared = prepare_in("settled", tiles_of([config], H200), "wgmma", bf16, H200)
+    of_n = fixed(prepared, problem.n, k)
+    found = found_of(of_n, problem.m)
+    earlier = found.waves.item() - 1
+    power = found.energy.item() + earlier * (blocks - 1) * TIMES.two_blocks * 200 / 128 * share
+    loop = max(found.loop.item(), power)
+    assert found.us.item() == pytest.approx(loop + (prepared.fixed + earlier * of_n.wave).item())
+    breakdown = kernel.breakdown(config, problem, H200)
+    assert breakdown.parts.main_loop + breakdown.parts.tail == pytest.approx(loop / 1e6)
+    if k == 4096:
+        assert breakdown.limits["power"] == pytest.approx(power / 1e6)
+
+
 @pytest.mark.parametrize(("dtype", "out", "k", "short"), [
     (bf16, bf16, 512, True), (bf16, bf16, 520, False), (bf16, fp32, 512, True), (fp8_e4m3, bf16, 64, False),
 ])  # fmt: skip

@@ -145,7 +145,7 @@ CHOICES = (
             tile_n=80, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1, split_k=2, stages=7
         ),
     ),
-    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_n=128, stages=6)),
+    ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=4)),
     ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=7)),
     (
         "4096x16384x2048 nt bf16",

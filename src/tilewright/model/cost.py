@@ -38,18 +38,17 @@ class Costs(NamedTuple):
     dram_share: of the data sheet's bandwidth; `streamed`: at most, where memory alone takes time. again: the share by
     which an operand takes longer that several CTAs read.
     power: TFLOP/s that the power limit allows elements of 2 bytes if operands come for free, and twice as many those
-    of 1; `delivery`: the share by which the energy of an operation grows with one operand per operation,
-    (tile_m + tile_n) / (tile_m * tile_n); `two_blocks`: us of a wave beside that for 64x128 elements of the first of
-    two blocks of rows of a warpgroup.
+    of 1; `delivery`: the share by which an operation's energy grows with one operand per operation, (tile_m + tile_n)
+    / (tile_m * tile_n); `two_blocks`: us of a wave beside, for 64x128 elements of a warpgroup's first of two blocks.
     launch, epilogue (64x128 elements of a CTA, whose warpgroups share the way out), exchange (64 KiB of partial sums),
     wave, cluster_launch: us. scattered: us for as many elements of a warpgroup if they are stored one by one.
     promotion: clocks until a warpgroup sees that its wgmmas have ended, where CUDA cores add while another multiplies;
     twice as many for a step in which all wait for each other.
     finish: clocks that tensor cores wait for a clock of CUDA cores that finish sums; half, but at the end, by turns.
     store: bytes of out per clock that leave an SM beside the loop, in all waves but the last; `transposed`: the share
-    by which those of tiles that cut the transposed product take longer; `ragged`: the same of tiles whose ends halve
-    sectors of out, times their columns. ahead: lines of 128 bytes of k from which on nothing hides a `wave`: before
-    that, a ring has room for more than a tile.
+    by which those of tiles that cut the transposed product take longer, last ones too; `ragged`: the same where ends of
+    tiles halve sectors of out, times their columns. ahead: lines of 128 bytes of k from which on nothing hides a
+    `wave`: before that, a ring has room for more than a tile.
     """
 
     clock: float = 1850.0
@@ -90,12 +89,14 @@ COSTS_OF_SHORT = COSTS._replace(store=14.0, transposed=0.6, ragged=140.0, ahead=
 """Those for products that `is_short`: fitted to results/sweep_short_h200.json."""
 
 
-def is_short(dtype: DType, out_bytes: float, m: int, n: int, k: int) -> bool:
+def is_short(dtype: DType, out_bytes: float, m: int, n: int, k: int, finishes: bool = False) -> bool:
     """Whether k is short and out large, so that ends of tiles and stores take much of the time, for 2-byte elements.
 
-    out_bytes: as in Tiles. Of a batch, one product counts. Others have too few records, or are chosen well without.
+    out_bytes: as in Tiles. finishes: whether CUDA cores finish sums, beside which stores take little from 512 of k on.
+    Of a batch, one product counts. Others have too few records, or are chosen well without.
     """
-    return dtype.nbytes == 2 and k <= 2048 and m * n * out_bytes >= (1 << 21 if k <= 512 else 1 << 24)
+    least = 1 << 21 if k <= 512 else inf if finishes or k > 2048 else 1 << 24
+    return dtype.nbytes == 2 and m * n * out_bytes >= least
 
 
 class Prepared(NamedTuple):
@@ -153,14 +154,14 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
     exchange = (tiles.split_k - 1) * elements * 4 / 65536 * costs.exchange
     energy = 2e-6 * (tile_m * tile_n + costs.delivery * rows) / (costs.power * k / 64)
     l2_rows = (tiles.rows_m / tiles.cluster_n + tiles.rows_n / tiles.cluster_m) * 128 / costs.l2 / gpu.sm_count
-    epilogue = elements / 8192 * costs.epilogue
+    columns = np.where(tiles.swapped, tile_m, tile_n)
+    stored = 1 + tiles.swapped * costs.transposed + tiles.ragged * costs.ragged / columns
+    epilogue = elements / 8192 * costs.epilogue * stored
     finish = elements * tiles.finish / gpu.macs("cuda_cores", fp32) / costs.clock * costs.finish
     scattered = elements / tiles.sharers / 8192 * tiles.scattered * costs.scattered
     apart = np.where(tiles.cluster_m > 1, costs.apart, 0.0), np.where(tiles.cluster_n > 1, costs.apart, 0.0)
     a_larger, b_larger = _along(tiles, *apart)
     along = np.array(_along(tiles, tile_m * tiles.cluster_m, tile_n * tiles.cluster_n))
-    columns = np.where(tiles.swapped, tile_m, tile_n)
-    stored = 1 + tiles.swapped * costs.transposed + tiles.ragged * costs.ragged / columns
     return Prepared(
         tiles,
         along,
@@ -218,7 +219,6 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
     lines = 1 + (prepared.costs.misaligned - 1) * off_lines
     steps = np.where(k <= prepared.finest, np.inf, np.ceil(k / prepared.step_k) * prepared.step_clock)
     dram = prepared.dram * k * batch_count * prepared.padded
-    bare = min(1.0, k / prepared.ahead)
     return Fixed(
         prepared,
         n,
@@ -233,8 +233,8 @@ def fixed(prepared: Prepared, n: int, k: int, batch_count: int = 1, row_bytes: i
         (dram[0], n * dram[1]),
         prepared.energy * k,
         n * batch_count * prepared.store,
-        wave_of(prepared, steps) * bare,
-        prepared.limited * bare,
+        wave_of(prepared, steps) * min(1.0, k / prepared.ahead),
+        prepared.limited * min(1.0, k / 512),
     )
 
 

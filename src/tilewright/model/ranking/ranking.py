@@ -54,7 +54,7 @@ class Ranking:
         return self._corrects and self._corrections[self._is_short(m, *others)].is_for(self._found(m, *others))
 
     def _is_short(self, m: int, n: int, k: int, *_: int) -> bool:
-        return is_short(self._dtype, self._out_bytes, m, n, k)
+        return is_short(self._dtype, self._out_bytes, m, n, k, self.prepared.finish[1])
 
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
         """The nearest ways with their corrected times, if the product is corrected."""
