@@ -174,9 +174,9 @@ def table() -> list[str]:
     for trees, about in (("2", "2 bytes"), ("1", "1 byte"), ("short", "2 bytes with a short k and a large result")):
         number, mean, least, low, better, highest, lower = shares_of[trees]["all"]
         said.append(
-            f"Of all {number} products with elements of {about} that are corrected, the picks have {mean:.3f} by "
-            f"arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other products, "
-            f"{better:.3f}, {highest} at least and {lower} below 0.9."
+            f"Of all {number} products with elements of {about} to which trees were fitted, the picks have "
+            f"{mean:.3f} by arithmetic, {least} at least and {low} below 0.9; with trees that were fitted to other "
+            f"products, {better:.3f}, {highest} at least and {lower} below 0.9."
         )
     number, mean, least, low, better, highest, lower, *_ = few_rows["all"]
     said.append(

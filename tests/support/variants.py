@@ -60,20 +60,12 @@ PING_PONG = (
         bias="bf16", activation="gelu", n_multiple=8, bias_alike=True,
     ),
     Variant(
-        "wgmma", WgmmaConfig(64, 64, 5, cluster_m=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        "wgmma", WgmmaConfig(192, 64, 3, cluster_m=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
         "fp16", "mn16", "k16", 4, "fp32", c="fp16",
     ),
     Variant(
-        "wgmma", WgmmaConfig(64, 48, 2, cluster_n=2, epilogue="direct", overlap=False, swap_ab=True, ping_pong=True),
+        "wgmma", WgmmaConfig(256, 48, 2, cluster_n=2, epilogue="direct", overlap=False, swap_ab=True, ping_pong=True),
         "bf16", "k16", "mn16", 16, "bf16", n_multiple=8,
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(192, 64, 3, cluster_n=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
-        "bf16", "k16", "mn16", 4, "bf16", c="bf16", bias="bf16",
-    ),
-    Variant(
-        "wgmma", WgmmaConfig(256, 32, 3, epilogue="direct", overlap=False, wait_depth=1, swap_ab=True, ping_pong=True),
-        "fp16", "mn16", "k16", 16, "fp32",
     ),
     Variant(
         "wgmma", WgmmaConfig(128, 64, 4, tile_k=128, epilogue="direct", overlap=False, ping_pong=True), "fp8_e4m3",
