@@ -376,8 +376,19 @@ def test_fields_of_a_config_that_its_others_do_not_fit_get_the_best_config_that_
 def test_fields_that_no_config_of_the_planner_has_get_the_others_of_one_that_they_fit():
     by_turns = in_json("explain", 100, 512, 1024, "--gpu", "H200", "--config", "tile_m=64,tile_n=64,ping_pong=true")
     assert by_turns["config"]["ping_pong"] is True
+    words = ("explain", 4096, 4096, 4096, "--gpu", "H200", "--dtype", "fp8_e4m3", "--recipe", "row")
+    promoted = in_json(*words, "--config", "tile_m=192,tile_n=64,ping_pong=true")["config"]
+    assert (promoted["ping_pong"], promoted["overlap"]) == (True, False)
     found = in_json("explain", 4096, 4096, 4096, "--gpu", "H200", "--config", "tile_n=8,cluster_m=4")["config"]
     assert (found["tile_n"], found["cluster_m"], found["epilogue"]) == (8, 4, "direct")
+
+
+@pytest.mark.parametrize(("added", "rule"), [
+    ("split_k=2", "ping_pong=True, split_k=2"), ("stages=9", "of shared memory"), ("wait_depth=5", "wait_depth=5"),
+])  # fmt: skip
+def test_an_error_names_the_rule_that_the_given_fields_break(added, rule):
+    words = ("explain", 2976, 1776, 720, "--gpu", "H200", "--config")
+    assert rule in error(*words, f"tile_m=192,tile_n=128,ping_pong=true,{added}")
 
 
 def test_ctas_that_split_k_make_one_tile():

@@ -70,9 +70,14 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
     others: list[Any] = []
     for each in (config, *kernel.candidates(problem, gpu, MOST_CONFIGS)):
         (having if cutting.items() <= values_of(each).items() else others).append(each)
-    found = next(fitting(having), None)
-    if found is None:
-        found = min(fitting(others), key=lambda each: kernel.ranked_seconds(each, problem, gpu), default=None)
+
+    def quickest(configs: list[Any]) -> Any:
+        return min(fitting(configs), key=lambda each: kernel.ranked_seconds(each, problem, gpu), default=None)
+
+    found = next(fitting(having), None) or quickest(others)
+    if found is None and "overlap" not in values and hasattr(config, "overlap"):
+        errors.clear()  # what is left is broken by the fields that are given
+        found = quickest([dataclasses.replace(each, overlap=False) for each in (*having, *others)])
     if found is None:
         rules = [re.sub(r"\d+", "", error.fault) for error in errors]
         raise errors[rules.index(Counter(rules).most_common(1)[0][0])]
