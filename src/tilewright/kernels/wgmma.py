@@ -322,18 +322,17 @@ def _rounded(problem: Problem) -> tuple[int, int]:
 
 
 def _prepared(config: WgmmaConfig, problem: Problem, hardware: Hardware, power: Power) -> Prepared:
-    mn_major, dtype = operands_of(problem).mn_major, problem.a.dtype
-    out_bytes = _limits(problem)[0].out_bytes
+    limits, dtype = _limits(problem)[0], problem.a.dtype
     solved = problem.transposed if config.swap_ab else problem
     shifted = config.epilogue == "direct" and Stores.of(solved.out, solved.m, solved.columns).chunks
     return prepared_of(
         config,
-        mn_major,
-        scattered(problem),
-        promotion(problem),
-        finished := finish(problem),
-        out_bytes,
-        is_short(dtype, out_bytes, *_rounded(problem), problem.k, any(finished)),
+        limits.mn_major,
+        limits.scattered,
+        limits.promotion,
+        limits.finish,
+        limits.out_bytes,
+        is_short(dtype, limits.out_bytes, *_rounded(problem), problem.k, any(limits.finish)),
         shifted,
         power,
         dtype,

@@ -265,12 +265,12 @@ class Found(NamedTuple):
 
 def found_of(fixed: Fixed, m: int) -> Found:
     """What is found of each way to cut the products of m rows."""
-    prepared, n = fixed.prepared, fixed.n
-    along = prepared.along[0]
+    prepared, n, along = fixed.prepared, fixed.n, fixed.prepared.along[0]
     tiles_m = np.ceil(m / along)
     clusters = tiles_m * fixed.tiles_n
     at_once = np.minimum(clusters, prepared.tiles.clusters_at_once)
     waves = np.ceil(clusters / prepared.tiles.clusters_at_once)
+    earlier = waves - 1
     step = np.sqrt(np.sqrt(prepared.step + _fourth(at_once * fixed.l2_work)))
     outside = np.minimum((tiles_m * along - m) * prepared.costs.outside, prepared.clocks[0]) + fixed.outside_n
     clocks = waves * step + (waves == 1) * prepared.apart[(m > n) - (m < n) + 1] + outside
@@ -284,8 +284,8 @@ def found_of(fixed: Fixed, m: int) -> Found:
         squares += stores * stores
     loop = np.sqrt(squares)
     if prepared.finish[1]:
-        loop += prepared.finish[0] * (1 + (waves - 1) / (1 + prepared.tiles.by_turns))
-    us = np.maximum(loop, energy + (waves - 1) * fixed.limited) + prepared.fixed + (waves - 1) * fixed.wave
+        loop += prepared.finish[0] * (1 + earlier / (1 + prepared.tiles.by_turns))
+    us = np.maximum(loop, energy + earlier * fixed.limited) + prepared.fixed + earlier * fixed.wave
     return Found(tiles_m, clusters, at_once, waves, step, busy, dram, energy, loop, us)
 
 
