@@ -34,7 +34,7 @@ from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
 from tilewright.kernels.wgmma_operands import finish, operands_of, promotion, row_bytes, scattered  # noqa: E402
-from tilewright.kernels.wgmma_space import BY_TMA, tiles_of  # noqa: E402
+from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
 from tilewright.measure.elements import Elements  # noqa: E402
 from tilewright.model.cost import COSTS, Costs, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402
@@ -52,6 +52,8 @@ ERROR_WEIGHT = 0.25
 
 GOOD, MOST_ERROR = 1.25, 0.5
 """Times a product's least time, up to which a Config is good; and the largest error, in logarithms, that counts."""
+WHOLE_BOXES = "2026-11-29T20"
+"""When records began whose tiles of, say, 200 columns are stored by TMA as one box, not as 13 of 16 columns."""
 HELD = ("clock", "multiply")
 """What is a fact of the GPU, as far as times go."""
 
@@ -86,7 +88,7 @@ class Measured(NamedTuple):
     """The Configs of one product that one run measured, with their times and cuBLAS's in us, NaN if not measured.
 
     solved: the problem with copies of operands, if it takes them. again: as in Launch. stored: which Configs store out
-    as those of the space do today.
+    in a way that those of the space have today.
     """
 
     hardware: Hardware
@@ -174,7 +176,7 @@ def load(path: Path) -> list[Measured]:
     if hardware is None or hardware.arch != "sm_90a" or not launches:
         about = f"{len(launches)} products with Configs of wgmma, on {record['gpu']}"
         raise ArgumentValueError(f"{path} has {about}: measure with bench --configs all on a Hopper GPU of hardware.py")
-    return [measured_of(hardware, *each) for each in launches]
+    return [measured_of(hardware, *each, date=record.get("date", "")) for each in launches]
 
 
 def of_runs(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], float]]:
@@ -206,8 +208,19 @@ def _of_bench(record: dict[str, Any]) -> Iterator[tuple[Shape, list[Launch], flo
             yield shape, launches, next(iter(cublas), nan)
 
 
-def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float = nan) -> Measured:
-    """The launches of one product, as the model sees them."""
+def _is_stored_as_today(config: WgmmaConfig, date: str) -> bool:
+    """Whether boxes of out, if there are any, are not of 16 columns, as before WHOLE_BOXES, nor of 32, nor at the cost
+    of a third stage.
+    """
+    if config.epilogue == "direct" or config.tile_n % 64 == 0 or config.tile_n == 224:
+        return True
+    return config.tile_n % 32 > 0 and config.stages > 2 and date >= WHOLE_BOXES
+
+
+def measured_of(
+    hardware: Hardware, shape: Shape, launches: list[Launch], cublas: float = nan, date: str = ""
+) -> Measured:
+    """The launches of one product, as the model sees them; date: of the record, if it has one."""
     taken = copied(posed(shape), KERNELS["wgmma"], hardware)
     assert isinstance(taken, Copied)
     problem = taken.problem
@@ -221,7 +234,7 @@ def measured_of(hardware: Hardware, shape: Shape, launches: list[Launch], cublas
         finish(problem),
         problem.out.dtype.nbytes,
     )
-    stored = [config.epilogue == "direct" or config.swap_ab or config.tile_n in BY_TMA for config in configs]
+    stored = [_is_stored_as_today(config, date) for config in configs]
     return Measured(hardware, shape, problem, tiles, np.array(us), np.array(again), cublas, np.array(stored))
 
 

@@ -47,7 +47,8 @@ RECORDS = {
         "sweep_near_bytes_large_third_h100", "sweep_promoted_second_h100", "sweep_near_bytes_layers_h100",
         "sweep_blocks_near_large_h100", "sweep_blocks_near_layers_h100", "sweep_blocks_near_any_h100",
         "sweep_blocks_near_second_h100", "sweep_blocks_near_large_second_h100", "sweep_deep_bytes_h200",
-        "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200",
+        "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200", "sweep_short_bytes_h200",
+        "sweep_wide_bytes_h200", "sweep_turns_bytes_h200", "sweep_short_bytes_second_h200", "sweep_middle_bytes_h200",
     ),
     "2": (
         "calibration_h200", "by_turns_h200", "sweep_h200", "sweep_layouts_h200", "sweep_later_h200",
@@ -65,7 +66,7 @@ RECORDS = {
 """By the name of their trees."""
 RECORDS["short"] = (
     *RECORDS["2"], "sweep_short_h200", "sweep_short_second_h200", "sweep_turns_first_h200", "sweep_turns_h200",
-    "sweep_turns_unseen_h200", "sweep_turns_any_h200",
+    "sweep_turns_unseen_h200", "sweep_turns_any_h200", "sweep_boxes_h200",
 )  # fmt: skip
 LATER: dict[str, tuple[str, ...]] = {
     "1": ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),

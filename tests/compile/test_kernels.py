@@ -262,8 +262,6 @@ ILLEGAL = {
         (HALF, WgmmaConfig(cluster_n=3)),
         (HALF, WgmmaConfig(cluster_m=4, cluster_n=2)),
         (HALF, WgmmaConfig(epilogue="none")),
-        (HALF, WgmmaConfig(tile_n=24)),
-        (HALF, WgmmaConfig(tile_n=32, split_k=4, overlap=False)),
         (problem("nt", bf16, fp32), WgmmaConfig(overlap=False)),
         (HALF._replace(out=Matrix(bf16, 1042, 2)), WgmmaConfig()),
         (HALF, WgmmaConfig(swap_ab=True)),

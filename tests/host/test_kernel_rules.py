@@ -203,14 +203,21 @@ def test_a_grid_that_waits_for_the_one_ahead_may_start_before_its_end():
 @pytest.mark.parametrize(
     ("config", "mn_major", "smem_bytes"),
     [
-        # stages * (A + B + 2 mbarriers), then two boxes of 16 x 64 a warp
+        # stages * (A + B + 2 mbarriers), then for a warp two boxes of 16 x 64
         (WgmmaConfig(128, 256, 4), (False, False), 4 * (16384 + 32768 + 16) + 8 * 2 * 2048),
         (WgmmaConfig(64, 256, 2, tile_k=128), (False, False), 2 * (2 * (8192 + 32768) + 16) + 4 * 2 * 2048),
         # tiles along m or n come in panels of 64
         (WgmmaConfig(192, 40, 3, epilogue="direct"), (True, True), 3 * (24576 + 8192 + 16)),
         (WgmmaConfig(192, 40, 3, epilogue="direct"), (False, False), 3 * (24576 + 5120 + 16)),
-        # three senders' sums of 128 x 16, an mbarrier, and boxes of 16 x 16
-        (WgmmaConfig(128, 64, 2, split_k=4), (False, False), 2 * (16384 + 8192 + 16) + 8 * 2 * 512 + 3 * 8192 + 8),
+        # those of all columns of the first row block of two: three of 64, one of 200, three of 32
+        (WgmmaConfig(256, 192, 3), (False, False), 3 * (32768 + 24576 + 16) + 8 * 3 * 2048),
+        (WgmmaConfig(256, 200, 3), (False, False), 3 * (32768 + 25600 + 16) + 8 * 6400),
+        (WgmmaConfig(256, 96, 3), (False, False), 3 * (32768 + 12288 + 16) + 8 * 3 * 1024),
+        # one of all columns
+        (WgmmaConfig(128, 64, 2), (False, False), 2 * (16384 + 8192 + 16) + 8 * 2048),
+        (WgmmaConfig(128, 40, 2), (False, False), 2 * (16384 + 5120 + 16) + 8 * 1280),
+        # three senders' sums of 128 x 16, an mbarrier, and a box of 16 x 16
+        (WgmmaConfig(128, 64, 2, split_k=4), (False, False), 2 * (16384 + 8192 + 16) + 8 * 512 + 3 * 8192 + 8),
     ],
 )
 def test_shared_memory_by_hand(config, mn_major, smem_bytes):

@@ -305,7 +305,7 @@ def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
     ways = [(tile, 16 * rng.randint(1, 16), 32) for tile in (64, 128, 192, 256)]
     tile_m, tile_n, tile_k = np.array(ways, np.float64).T
     one, apart = np.ones(len(ways)), np.zeros(len(ways), bool)
-    tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, apart, apart, apart)
+    tiles = Tiles(tile_m, tile_n, tile_k, one, one, one, one, one * gpu.sm_count, tile_m, tile_n, *[apart] * 4)
     prepared = prepare(tiles, unit, dtype, gpu, costs)
 
     def us(product, way):

@@ -65,7 +65,7 @@ CHOICES = (
         H200,
         WgmmaConfig(group_m=16),
     ),
-    ("8192x8192x8192 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=200, stages=3, epilogue="direct")),
+    ("8192x8192x8192 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=200, stages=3)),
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
@@ -79,7 +79,7 @@ CHOICES = (
     (
         "2048x11008x4096 nt bf16",
         H200,
-        WgmmaConfig(tile_m=256, tile_n=176, epilogue="direct"),
+        WgmmaConfig(tile_m=256, tile_n=176, stages=3),
     ),
     (
         "2048x4096x11008 nt bf16",
@@ -115,7 +115,7 @@ CHOICES = (
         H200,
         WgmmaConfig(tile_n=128, stages=7, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
-    ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, stages=3, cluster_m=2, group_m=8)),
+    ("3000x3000x3000 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=192, cluster_m=2, epilogue="direct")),
     (
         "16x28672x8192 nt bf16",
         H200,
@@ -150,12 +150,12 @@ CHOICES = (
     (
         "4096x16384x2048 nt bf16",
         H200,
-        WgmmaConfig(tile_n=200, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_m=256, tile_n=200, stages=3),
     ),
     (  # what one consumer computes of its sums is behind what the other one multiplies
         "4096x16384x2048 nt bf16 + bias gelu",
         H200,
-        WgmmaConfig(tile_n=176, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=160, stages=6, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16 -> fp32",

@@ -53,7 +53,7 @@ def test_the_trees_of_the_package_are_whole(name):
     count, depth = asked.shape
     assert thresholds.shape == (count, depth)
     assert leaves.shape == (count, 2**depth)
-    assert {*FEATURES} - {*stored["features"]} <= {"ragged"}  # which the first trees did not know
+    assert {*FEATURES} - {*stored["features"]} <= {"ragged", "out_bytes"}  # which the first trees did not know
     assert {*stored["features"]} <= {*FEATURES}
     assert set(asked.ravel()) <= set(range(len(FEATURES)))
     assert thresholds.min() > 1e-12
@@ -128,12 +128,28 @@ def test_features_are_what_their_names_say():
         assert row["ragged"] == ((row["tile_m"] if row["swapped"] else row["tile_n"]) % 16 > 0)
 
 
-def test_products_that_power_limits_keep_the_order_of_the_arithmetic():
+def test_where_power_limits_empty_places_of_waves_count_half():
     ranking = ranking_of()
-    of_n = ranking.fixed(8192, 8192, 1, 16384)
-    found = found_of(of_n, 8192)
+    of_n = ranking.fixed(9960, 3136, 1, 6272)
+    found = found_of(of_n, 5857)
     assert is_limited_by_power(found)
-    np.testing.assert_array_equal(ranking.times(8192, 8192, 8192, 1, 16384), found.us)
+    times = ranking.times(5857, 9960, 3136, 1, 6272)
+    assert times.min() == pytest.approx(found.us.min(), rel=1e-12)
+    ways = found.us.argsort(kind="stable")[:NEAREST]
+    places = found.waves * of_n.prepared.tiles.clusters_at_once
+    limited = found.energy + (found.waves - 1) * of_n.limited
+    longer = limited * (places / found.clusters) ** 0.5
+    expected = found.us - np.maximum(found.loop, limited) + np.maximum(found.loop, longer)
+    ratios = times[ways] / expected[ways]
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-12)
+    best, by_arithmetic = times.argmin(), found.us.argmin()
+    assert found.clusters[best] / places[best] > 1.02 * found.clusters[by_arithmetic] / places[by_arithmetic]
+    others = np.setdiff1d(np.arange(len(times)), ways)
+    np.testing.assert_array_equal(times[others], found.us[others])
+
+
+def test_products_that_power_does_not_limit_are_told_apart():
+    ranking = ranking_of()
     assert not is_limited_by_power(found_of(ranking.fixed(5120, 3072, 1), 300))
 
 

@@ -83,7 +83,7 @@ GATES = (
     Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", n_multiple=2, gate="stacked", **SWIGLU),
     Variant("mma", MmaConfig(), "bf16", "k16", "mn8", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
     Variant(
-        "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "k16", 16, "bf16", n_multiple=16, gate="stacked", **SWIGLU
+        "wgmma", WgmmaConfig(128, 144, 3), "bf16", "k16", "k16", 16, "bf16", n_multiple=16, gate="stacked", **SWIGLU
     ),
     Variant(
         "wgmma", WgmmaConfig(128, 128, 3), "fp16", "k16", "mn16", 16, "fp16", n_multiple=16, gate="stacked", **SCALED

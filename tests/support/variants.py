@@ -105,7 +105,7 @@ SWAPPED = (
 WGMMA = (
     Variant("wgmma", WgmmaConfig(128, 64, 4), "bf16", "k16", "k16", 16, "bf16", n_multiple=8),
     Variant(
-        "wgmma", WgmmaConfig(128, 128, 3), "bf16", "k16", "mn16", 16, "bf16",
+        "wgmma", WgmmaConfig(256, 128, 2), "bf16", "k16", "mn16", 16, "bf16",
         bias="bf16", activation="gelu", n_multiple=8, addend_pairs=True,
     ),
     Variant(
@@ -121,7 +121,7 @@ WGMMA = (
         bias="fp32", n_multiple=8,
     ),
     Variant(
-        "wgmma", WgmmaConfig(128, 112, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16",
+        "wgmma", WgmmaConfig(128, 104, 4, cluster_n=2), "bf16", "mn16", "mn16", 16, "fp16",
         activation="gelu_tanh", n_multiple=8,
     ),
     Variant(
@@ -166,7 +166,7 @@ WGMMA = (
         "fp16", "mn16", "mn16", 2, "bf16", activation="gelu_tanh",
     ),
     Variant(
-        "wgmma", WgmmaConfig(256, 64, 2, overlap=False, tile_k=128, prefetch=64), "bf16", "mn16", "mn16", 16, "fp16",
+        "wgmma", WgmmaConfig(256, 72, 2, tile_k=128, prefetch=64), "bf16", "mn16", "mn16", 16, "fp16",
         bias="fp32", n_multiple=8,
     ),
     *SPLIT_K,

@@ -189,7 +189,20 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
     no = one < 1
     at_once = one * hardware.sm_count
     return Tiles(
-        tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, swapped=no, scattered=no, by_turns=no
+        tile_m,
+        tile_n,
+        one,
+        one,
+        one,
+        one,
+        one,
+        at_once,
+        tile_m,
+        tile_n,
+        swapped=no,
+        scattered=no,
+        by_turns=no,
+        by_tma=no,
     )
 
 

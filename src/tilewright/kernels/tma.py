@@ -15,6 +15,8 @@ MAX_STRIDE = 2**40 - 1
 STORE_BYTES = 16
 """The bytes that a TMA store writes at a time along the inner dimension, even past the end (seen on an H200)."""
 
+SWIZZLES = (32, 64, 128)
+"""Bytes in which TMA can swizzle, as a whole row of a box (PTX ISA, "Swizzling Modes")."""
 
 SMEM_ALIGNMENT = 1024
 """The bytes of the largest swizzle atom; slots of shared memory start on multiples of it."""
@@ -31,6 +33,11 @@ def ring_stages(smem_bytes: int, stage_bytes: int, staging_bytes: int = 0) -> in
     return (smem_bytes // SMEM_ALIGNMENT * SMEM_ALIGNMENT - staging_bytes) // (stage_bytes + 2 * 8)
 
 
+def swizzle_bytes(row_bytes: int) -> int:
+    """The swizzle span of boxes whose rows have so many bytes; 0 if none is as wide."""
+    return row_bytes if row_bytes in SWIZZLES else 0
+
+
 class TmaTensor(NamedTuple):
     """Batches of matrices as TMA walks them: extents (inner, outer, batches), strides (outer, batch) in bytes.
 
@@ -44,9 +51,9 @@ class TmaTensor(NamedTuple):
     inner: Literal["row", "column"]
 
     def map(self, box_inner: int, box_outer: int) -> TensorMapSpec:
-        """The tensor map for boxes of one batch, whose inner extent is the swizzle span."""
+        """The tensor map for boxes of one batch, swizzled if their inner extent is a swizzle span."""
         box = (box_inner, box_outer, 1)
-        swizzle = box_inner * self.dtype.nbytes
+        swizzle = swizzle_bytes(box_inner * self.dtype.nbytes)
         return TensorMapSpec(self.operand, self.dtype, self.shape, self.strides, box, swizzle, self.inner)
 
 

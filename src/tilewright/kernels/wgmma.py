@@ -105,12 +105,8 @@ class WgmmaKernel(Kernel):
         ("cluster_m * cluster_n <= 4", "more than four tiles that share loads were not measured: take fewer"),
         ("tma_epilogue or direct_epilogue", "epilogue is 'tma' or 'direct'"),
         (
-            "direct_epilogue or (output_bytes == 2 and out_columns % 16 == 0)",
-            "stmatrix stages 16 columns of 2-byte elements at a time: take epilogue='direct'",
-        ),
-        (
-            "direct_epilogue or out_columns % store_columns == 0",
-            "TMA stores whole boxes of columns of out: take epilogue='direct'",
+            "direct_epilogue or output_bytes == 2",
+            "stmatrix stages elements of 2 bytes: take epilogue='direct'",
         ),
         ("out_columns % 8 == 0", "out is stored in blocks of 8 columns: with a gate, make tile_n a multiple of 16"),
         ("direct_epilogue or out_by_tma", "TMA cannot write out, or would write beyond it: take epilogue='direct'"),

@@ -9,7 +9,6 @@ from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import Constants
 from tilewright.kernels.wgmma_config import (
     SPAN_BYTES,
-    STORE_BUFFERS,
     WARPGROUP,
     WgmmaConfig,
     promoted_registers,
@@ -64,6 +63,7 @@ class WgmmaConstants(Constants):
     scale_stages: int
     scale_bytes: int
     store_columns: int
+    store_swizzled: bool
     store_buffers: int
     store_bytes: int
     staging_bytes: int
@@ -113,12 +113,12 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
     """The Config's fields, the layouts of A and B in memory, and the sizes that follow."""
     nbytes = features.Input.nbytes
     columns = features.epilogue.scaled_columns
-    ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes, columns)
-    row_blocks = config.tile_m // (64 * config.sharers)
+    row_blocks = config.row_blocks
     accumulators = config.thread_sums
     tma_epilogue = config.epilogue == "tma"
     expression = features.epilogue.expression
     gated = expression is not None and expression.expression.gate is not None
+    ring = ring_of(config, features.a_mn_major, features.b_mn_major, nbytes, columns, gated)
     moves_registers = config.consumers > 1  # a single consumer has all that it can use
     promotes = features.promotes
     promoted = promoted_registers(row_blocks, config.tile_n, columns, config.wait_depth) if promotes else 0
@@ -175,7 +175,8 @@ def constants_of(config: WgmmaConfig, features: WgmmaFeatures) -> WgmmaConstants
         scale_stages=ring.scale_stages,
         scale_bytes=ring.scale_bytes,
         store_columns=ring.store_columns,
-        store_buffers=STORE_BUFFERS,
+        store_swizzled=tma.swizzle_bytes(ring.store_columns * 2) > 0,
+        store_buffers=ring.store_buffers,
         store_bytes=ring.store_bytes,
         staging_bytes=ring.staging_bytes,
         sum_bytes=ring.sum_bytes,

@@ -14,6 +14,7 @@ from tilewright.kernels import tma
 from tilewright.kernels.wgmma_config import (
     SPAN,
     SPAN_BYTES,
+    Ring,
     WgmmaConfig,
     has_two_scales,
     promoted_registers,
@@ -38,9 +39,10 @@ follow each other, and L2 answers those that ask for the same columns of B at on
 
 ROOM = 176
 """Sums of a thread beside which it has registers for an epilogue; with more, it keeps some values in memory."""
-BY_TMA = (64, 128, 192, 224, 256)
-"""Columns of tiles that TMA stores, in boxes of 64 columns, 224 in boxes of 32. Other tiles with boxes of 32 columns
-take up to 15% longer than if registers are stored, and those with boxes of 16 up to 40% (docs/performance-log.md)."""
+
+LEAST_RING = (150 * 1024, 176 * 1024)
+"""Bytes of a ring that may have fewer stages for the sake of boxes of out, and of one where an operand is read once, so
+that memory limits. With fewer, what is loaded ahead counts for more."""
 
 LISTED = 24
 """How many Configs are listed for a problem."""
@@ -215,8 +217,10 @@ class Space:
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
+        stored = [[self._through_smem(config, least) for config in legal.values()] for least in LEAST_RING]
+        self._by_tma = [[config.epilogue == "tma" for config in configs] for configs in stored]
         tiles = tiles_of(
-            list(legal.values()),
+            stored[False],
             hardware,
             limits.mn_major,
             limits.scattered,
@@ -243,24 +247,43 @@ class Space:
             return False
         return self._stages(config) >= 2
 
+    def _through_smem(self, config: WgmmaConfig, least_ring: int) -> WgmmaConfig:
+        """The Config as it stores out if that overlaps: by TMA where that was measured to be quicker.
+
+        Boxes of 32 columns took up to 15% longer than stores from registers, but for 224 columns.
+        """
+        limits, columns = self._limits, config.tile_n // (1 + self._limits.gated)
+        if limits.output_bytes != 2 or not limits.out_by_tma or config.swap_ab or config.split_k > 1:
+            return config
+        if config.ping_pong and (config.cluster_m == 1 or config.tile_n % 64):
+            return config
+        if columns < 64 or (columns % 64 == 32 and columns != 224):
+            return config
+        staged = self.with_most_stages(replace(config, epilogue="tma"))
+        ring = self._ring(staged)
+        is_deep = staged.stages * (ring.a_bytes + ring.b_bytes) >= least_ring
+        return staged if is_deep or staged.stages == self._stages(config) else config
+
     def _promotes(self, config: WgmmaConfig) -> bool:
         """Whether a k-block is one of those after which sums are promoted, and threads have registers for both."""
         tile_n, columns = config.tile_n, self._limits.scaled_columns
         if config.tile_k != 128 or (columns == 128 and not has_two_scales(tile_n, self._limits.stacked)):
             return False
-        row_blocks = config.tile_m // (64 * config.sharers)
-        registers = config.thread_sums + promoted_registers(row_blocks, tile_n, columns, config.wait_depth)
+        registers = config.thread_sums + promoted_registers(config.row_blocks, tile_n, columns, config.wait_depth)
         return registers <= (96 if config.consumers == 3 else 208)
 
     def _holds(self, tiling: Tiling) -> bool:
         """Whether a consumer with scales of columns also has registers for a row block that is held back."""
         return self._limits.scaled_columns != 1 or tiling.tile_m < 256 or tiling.tile_n < 104
 
-    def _stages(self, config: WgmmaConfig) -> int:
-        """As many as fit; 0 if that is fewer than 2."""
+    def _ring(self, config: WgmmaConfig) -> Ring:
         a, b = self._limits.mn_major
         major = (b, a) if config.swap_ab else (a, b)
-        ring = ring_of(config, *major, self._limits.input_bytes, self._limits.scaled_columns)
+        return ring_of(config, *major, self._limits.input_bytes, self._limits.scaled_columns, self._limits.gated)
+
+    def _stages(self, config: WgmmaConfig) -> int:
+        """As many as fit; 0 if that is fewer than 2."""
+        ring = self._ring(config)
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 
@@ -302,18 +325,13 @@ class Space:
         once = [extent for extent, tiles in ((m, tiles_m), (n, tiles_n)) if tiles == 1]
         spans = _spans_ahead(min(once), several) if once else 0
         prefetch = spans * SPAN_BYTES // (tiling.tile_k * self._limits.input_bytes)
-        return self._config(index, several, group_m, prefetch)
+        return self._config(index, several, bool(once), group_m, prefetch)
 
     @lru_cache(maxsize=4096)  # noqa: B019 (spaces are few and kept)
-    def _config(self, index: int, several: bool, group_m: int, prefetch: int) -> WgmmaConfig:
+    def _config(self, index: int, several: bool, once: bool, group_m: int, prefetch: int) -> WgmmaConfig:
         tiling, limits = self.tilings[index], self._limits
         overlap = several and limits.output_bytes <= 2 and self._holds(tiling) and not tiling.ping_pong
-        by_turns_in_boxes = tiling.ping_pong and tiling.cluster_m > 1 and tiling.tile_n % 64 == 0
-        by_tma = (overlap or by_turns_in_boxes) and limits.output_bytes == 2 and limits.out_by_tma
-        by_tma = by_tma and not tiling.swap_ab and tiling.tile_n in BY_TMA
-        # Larger tiles have no SMEM for both a deep ring and the staging.
-        by_tma = by_tma and tiling.tile_m * tiling.tile_n <= 256 * 176
-        by_tma = by_tma and not (limits.gated and tiling.tile_n % 128)  # stored in whole boxes of 64 columns
+        by_tma = self._by_tma[once][index] and (overlap or tiling.ping_pong)
         config = WgmmaConfig(
             tiling.tile_m,
             tiling.tile_n,
@@ -366,7 +384,9 @@ def tiles_of(
     rows_m = [round_up(config.tile_m, SPAN) if mn_major[config.swap_ab] else config.tile_m for config in configs]
     rows_n = [round_up(config.tile_n, SPAN) if mn_major[not config.swap_ab] else config.tile_n for config in configs]
     numbers = np.array([*fields, at_once, rows_m, rows_n], np.float64)
-    choices = [(config.swap_ab, scattered[config.swap_ab], config.ping_pong) for config in configs]
+    choices = [
+        (config.swap_ab, scattered[config.swap_ab], config.ping_pong, config.epilogue == "tma") for config in configs
+    ]
     finished = np.array([finish[config.thread_sums > ROOM] for config in configs])
     tiles = Tiles(*numbers, *np.array(choices, bool).T)
     return tiles._replace(promotion=promotion, finish=finished, out_bytes=out_bytes)

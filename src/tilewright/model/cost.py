@@ -175,7 +175,7 @@ def prepare(tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware, costs: Costs)
         energy * size / tiles.split_k,  # of the tiles of a cluster, each of all of k
         costs.launch + exchange + (size > 1) * costs.cluster_launch + epilogue + scattered,
         costs.wave + scattered + epilogue * tiles.by_turns,
-        tile_n / 128 * costs.two_blocks * ((tile_m > 64 * tiles.sharers) & ~tiles.by_turns),
+        tile_n / 128 * costs.two_blocks * ((tile_m > 64 * tiles.sharers) & ~(tiles.by_turns | tiles.by_tma)),
         (finish, bool(finish.any())),
         tiles.out_bytes * stored / (costs.store * costs.clock * gpu.sm_count),
         max(1.0, costs.ahead * 128 / dtype.nbytes),

@@ -18,10 +18,11 @@
 namespace tilewright {
 
 // Config names: out_columns; c_pairs, bias_pairs, out_pairs: columns 2i and 2i + 1 can be accessed
-// at once; tma_epilogue: through SMEM, with store_columns and store_buffers, rather than straight
-// from registers; vector_stores: out can be written 16 bytes at a time; out_by_columns: it is a
-// column of out, not a row, that is written in pairs and vectors; chunk_stores: rows of out begin
-// anywhere, and are written in the chunks of 16 bytes that lie in them.
+// at once; tma_epilogue: through SMEM, with store_columns, store_swizzled and store_buffers, rather
+// than straight from registers; vector_stores: out can be written 16 bytes at a time;
+// out_by_columns: it is a column of out, not a row, that is written in pairs and vectors;
+// chunk_stores: rows of out begin anywhere, and are written in the chunks of 16 bytes that lie in
+// them.
 template <class Config>
 class WarpOutput {
   using Output = typename Config::Output;
@@ -53,10 +54,18 @@ class WarpOutput {
     }
   }
 
+  // Bytes from the start of a box in SMEM to element (row, column).
+  static __device__ __forceinline__ uint32_t staged(uint32_t row, uint32_t column) {
+    if constexpr (Config::store_swizzled) {
+      return SwizzledRows<Config::store_columns>::offset(row, column);
+    } else {
+      return (row * Config::store_columns + column) * 2;
+    }
+  }
+
   // Registers -> SMEM -> GMEM, in chunks of store_columns columns, each a box of its own.
   __device__ __forceinline__ void store_through_smem(const Word (&words)[pairs],
                                                      const WarpTile& at) {
-    using Layout = SwizzledRows<Config::store_columns>;
 #pragma unroll
     for (int column = 0; column < Config::out_columns; column += Config::store_columns) {
       const uint32_t chunk = staging + buffer * Config::store_bytes;
@@ -64,10 +73,14 @@ class WarpOutput {
       if (lane == 0) bulk_wait_read<Config::store_buffers - 1>();
       __syncwarp();
 #pragma unroll
-      for (int c = 0; c < Config::store_columns; c += 16) {
+      for (int c = 0; c + 16 <= Config::store_columns; c += 16) {
         const int q = (column + c) / 4;
-        stmatrix_x4(chunk + Layout::offset(lane % 16, c + lane / 16 * 8),
+        stmatrix_x4(chunk + staged(lane % 16, c + lane / 16 * 8),
                     {words[q], words[q + 1], words[q + 2], words[q + 3]});
+      }
+      if constexpr (Config::store_columns % 16 == 8) {
+        constexpr int c = Config::store_columns - 8;
+        stmatrix_x2(chunk + staged(lane % 16, c), {words[c / 4], words[c / 4 + 1]});
       }
       fence_proxy_async_shared();  // every writer, before the barrier (rule 1)
       __syncwarp();

@@ -13,4 +13,12 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t address, const uint32_t (&w
                : "memory");
 }
 
+// The same of two matrices, by the addresses of lanes 0 to 15.
+__device__ __forceinline__ void stmatrix_x2(uint32_t address, const uint32_t (&words)[2]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};"
+               :
+               : "r"(address), "r"(words[0]), "r"(words[1])
+               : "memory");
+}
+
 }  // namespace tilewright

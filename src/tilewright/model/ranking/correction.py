@@ -35,6 +35,7 @@ FEATURES = (
     "busy", "dram", "energy", "fixed", "waves", "places", "filled", "l2", "steps", "tiles_m", "tiles_n", "covered_m",
     "covered_n", "m", "n", "line_k", "batch", "misaligned", "promoted", "tile_m", "tile_n", "tile_k", "cluster_m",
     "cluster_n", "split_k", "sharers", "swapped", "by_turns", "padded_m", "padded_n", "ragged",
+    "out_bytes",
 )  # fmt: skip
 """What trees ask about, in the order of `OfProducts.features`."""
 _OF_ROWS = range(FEATURES.index("n"))
@@ -64,6 +65,18 @@ def is_limited_by_power(found: Found) -> bool:
     return bool(found.energy[quickest] >= found.loop[quickest])
 
 
+def nearest_at_limit(fixed: Fixed, found: Found) -> "tuple[NDArray[np.intp], Array]":
+    """The nearest ways, and their times where power limits: longer, the less of their waves is filled.
+
+    Voltage follows the clock, and power both, so what draws less for some time has a higher clock: the time is about
+    the geometric mean of what power allows and what the same takes if no place of a wave is empty for less power.
+    """
+    ways = _nearest(found.us)
+    loop, limited = found.loop[ways], (found.energy + (found.waves - 1) * fixed.limited)[ways]
+    filled = found.clusters[ways] / (found.waves * fixed.prepared.tiles.clusters_at_once)[ways]
+    return ways, found.us[ways] + np.maximum(loop, limited / np.sqrt(filled)) - np.maximum(loop, limited)
+
+
 class Correction:
     """How the order of ways to cut products of elements of `dtype` is corrected on a GPU; short: as in `costs_of`."""
 
@@ -75,7 +88,7 @@ class Correction:
         self.of_tilings = np.array([
             tiles.tile_m, tiles.tile_n, tiles.tile_k / self.line, tiles.cluster_m, tiles.cluster_n, tiles.split_k,
             tiles.sharers, tiles.swapped, tiles.by_turns, tiles.rows_m / tiles.tile_m, tiles.rows_n / tiles.tile_n,
-            tiles.ragged,
+            tiles.ragged, np.full_like(tiles.tile_m, tiles.out_bytes),
         ])  # fmt: skip
 
     def is_for(self, found: Found) -> bool:
@@ -129,7 +142,7 @@ class OfProducts:
         places: the share of SMs that have a CTA. filled: that of the waves' places. l2: L2's time over that of a step.
         steps: us of a wave's. covered: what tiles cover of an extent, and more. line_k: k in lines of 128 bytes.
         misaligned: how many times the lines of aligned rows L2 reads. promoted: 1 if CUDA cores add, 2 if they scale.
-        padded: what is brought for a tile, and more. ragged: as in Tiles.
+        padded: what is brought for a tile, and more. ragged, out_bytes: as in Tiles.
         """
         of_product = self._of_product.repeat(len(ways), axis=1)
         return np.concatenate([self._of_rows(found, m, ways), of_product, self._correction.of_tilings[:, ways]])

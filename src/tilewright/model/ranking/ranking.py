@@ -7,7 +7,13 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Fixed, Found, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
-from tilewright.model.ranking.correction import Correction, OfProducts, is_known
+from tilewright.model.ranking.correction import (
+    Correction,
+    OfProducts,
+    is_known,
+    is_limited_by_power,
+    nearest_at_limit,
+)
 from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 class Ranking:
     """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take.
 
-    Products that `is_short` have Costs and a correction of their own.
+    Products that `is_short` have Costs and a correction of their own, and those that power limits one of arithmetic.
     """
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
@@ -50,7 +56,7 @@ class Ranking:
         return us
 
     def corrects(self, m: int, *others: int) -> bool:
-        """Whether a product is corrected."""
+        """Whether measured launches correct a product."""
         return self._corrects and self._corrections[self._is_short(m, *others)].is_for(self._found(m, *others))
 
     def _is_short(self, m: int, n: int, k: int, *_: int) -> bool:
@@ -58,9 +64,12 @@ class Ranking:
 
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
         """The nearest ways with their corrected times, if the product is corrected."""
-        if not self.corrects(m, *others):
-            return None
-        return self._of_products(self._is_short(m, *others), *others).nearest(self._found(m, *others), m)
+        found, short = self._found(m, *others), self._is_short(m, *others)
+        if self.corrects(m, *others):
+            return self._of_products(short, *others).nearest(found, m)
+        if is_limited_by_power(found):
+            return nearest_at_limit(self.fixed(*others, short=short), found)
+        return None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def _of_products(self, short: bool, *others: int) -> OfProducts:

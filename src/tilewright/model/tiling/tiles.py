@@ -27,8 +27,9 @@ class Tiles(NamedTuple):
     sharers: warpgroups that make a tile together. rows_m, rows_n: what is brought of A and of B for a tile, in rows of
     64 of k; MN-major operands come in panels. swapped: whether the tiles cut the transposed product, so that tile_m
     lies along n. scattered: whether elements of out are stored one by one. by_turns: whether two consumers take tiles
-    by turns. promotion: None where tensor cores add up. finish: instructions between a sum and what is stored of it.
-    out_bytes: of out for a sum, half of an element's with a gate, or 0 if storing takes no time of its own.
+    by turns. by_tma: whether out is stored by TMA. promotion: None where tensor cores add up. finish: instructions
+    between a sum and what is stored of it. out_bytes: of out for a sum, half of an element's with a gate, or 0 if
+    storing takes no time of its own.
     """
 
     tile_m: Array
@@ -44,6 +45,7 @@ class Tiles(NamedTuple):
     swapped: "NDArray[np.bool_]"
     scattered: "NDArray[np.bool_]"
     by_turns: "NDArray[np.bool_]"
+    by_tma: "NDArray[np.bool_]"
     promotion: Promotion | None = None
     finish: "Array | float" = 0.0
     out_bytes: float = 0.0
