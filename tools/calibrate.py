@@ -32,9 +32,9 @@ from tilewright.errors import ArgumentValueError, TilewrightError  # noqa: E402
 from tilewright.expression.grammar import parse  # noqa: E402
 from tilewright.hardware import Hardware, recognize  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
-from tilewright.kernels.wgmma_operands import finish, operands_of, promotion, row_bytes, scattered  # noqa: E402
-from tilewright.kernels.wgmma_space import tiles_of  # noqa: E402
+from tilewright.kernels.wgmma.config import WgmmaConfig  # noqa: E402
+from tilewright.kernels.wgmma.operands import finish, operands_of, promotion, row_bytes, scattered  # noqa: E402
+from tilewright.kernels.wgmma.space import tiles_of  # noqa: E402
 from tilewright.measure.elements import Elements  # noqa: E402
 from tilewright.model.cost import COSTS, Costs, fixed, found_of, prepare  # noqa: E402
 from tilewright.model.prediction import TIMES  # noqa: E402

@@ -24,7 +24,7 @@ from calibrate import Measured, Shape, load, posed, predict  # noqa: E402
 
 from tilewright.kernels.gemv_time import TREES_OF_GEMV  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
+from tilewright.kernels.wgmma.operands import row_bytes  # noqa: E402
 from tilewright.model.cost import is_short  # noqa: E402
 from tilewright.model.prediction import costs_of  # noqa: E402
 from tilewright.model.ranking.correction import TREES  # noqa: E402

@@ -18,7 +18,7 @@ import choice_shares  # noqa: E402
 from tilewright.dtypes import bf16  # noqa: E402
 from tilewright.hardware import H200  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_config import WgmmaConfig  # noqa: E402
+from tilewright.kernels.wgmma.config import WgmmaConfig  # noqa: E402
 from tilewright.problem import Matrix, Problem  # noqa: E402
 
 PAGE = "docs/choosing.md"

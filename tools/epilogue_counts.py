@@ -22,7 +22,7 @@ from tilewright.hardware import H200  # noqa: E402
 from tilewright.jit.cache import build  # noqa: E402
 from tilewright.jit.listing import instruction_mix, sass_listing  # noqa: E402
 from tilewright.kernels.registry import KERNELS  # noqa: E402
-from tilewright.kernels.wgmma_config import WARPGROUP, WgmmaConfig  # noqa: E402
+from tilewright.kernels.wgmma.config import WARPGROUP, WgmmaConfig  # noqa: E402
 from tilewright.problem import OperandForm  # noqa: E402
 
 CLASSES = {

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from calibrate import Measured, load  # noqa: E402
 
-from tilewright.kernels.wgmma_operands import row_bytes  # noqa: E402
+from tilewright.kernels.wgmma.operands import row_bytes  # noqa: E402
 from tilewright.model.cost import fixed, found_of, is_short, prepare  # noqa: E402
 from tilewright.model.prediction import costs_of  # noqa: E402
 from tilewright.model.ranking import correction  # noqa: E402

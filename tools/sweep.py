@@ -185,10 +185,11 @@ def _short(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
 
 
 def _middle(random: Random, most_rows: int, layout: str, elements: str) -> Shape:
-    """A product of 256 rows and columns or more, and a k of up to 3,000."""
+    """A product of 256 rows, any number of them, and columns or more, and a k of up to 3,000."""
     unit = 16 // Elements.parse(elements).a.nbytes
     while True:
-        m, n = (round_up(int(2 ** random.uniform(8, 14)), random.choice((unit, 64))) for _ in range(2))
+        m = round_up(int(2 ** random.uniform(8, 14)), random.choice((1, unit, 64)))
+        n = round_up(int(2 ** random.uniform(8, 14)), random.choice((unit, 64)))
         k = round_up(int(2 ** random.uniform(6, 11.6)), random.choice((unit, 64)))
         if m <= most_rows and 2**19 < m * n < 2**26:
             return Shape(m, n, k, 1, layout, elements)

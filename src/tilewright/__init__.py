@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tilewright.kernels.ladder.warp_tensor_cores import MmaWarpConfig as MmaWarpConfig
     from tilewright.kernels.mma import MmaConfig as MmaConfig
     from tilewright.kernels.simt import SimtConfig as SimtConfig
-    from tilewright.kernels.wgmma_config import WgmmaConfig as WgmmaConfig
+    from tilewright.kernels.wgmma.config import WgmmaConfig as WgmmaConfig
     from tilewright.operand import Spec as Spec
     from tilewright.operand import spec as spec
     from tilewright.planner.plan import Plan as Plan
@@ -58,7 +58,7 @@ _HOMES = {
     "GemvConfig": "kernels.gemv",
     "MmaConfig": "kernels.mma",
     "SimtConfig": "kernels.simt",
-    "WgmmaConfig": "kernels.wgmma_config",
+    "WgmmaConfig": "kernels.wgmma.config",
     "MmaWarpConfig": "kernels.ladder.warp_tensor_cores",
     "ScheduleConfig": "kernels.ladder.hopper",
     "TilewrightError": "errors",

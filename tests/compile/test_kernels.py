@@ -26,7 +26,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.parameters import SAME_PARAMETERS
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.copies import copied
 from tilewright.problem import Epilogue, Matrix, Problem
 

@@ -9,7 +9,7 @@ from support.cases import by_fours
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.jit.compile import CompilationError, compile
 from tilewright.jit.source import package_headers
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner import planning
 
 

@@ -11,7 +11,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200, standing_for
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig, has_two_scales
+from tilewright.kernels.wgmma.config import WgmmaConfig, has_two_scales
 
 M, N, K = 150, 340, 304
 E4M3 = ml_dtypes.float8_e4m3fn

@@ -15,7 +15,7 @@ from tilewright.kernels.ladder.hopper import RUNGS as HOPPER
 from tilewright.kernels.ladder.warp_tensor_cores import RUNGS as WARPS
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.model.tiling.levels import levels
 
 M, N, K = 256, 512, 128

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 M, N, K = 1100, 152, 16
 """18 times 10 tiles of 64x16, of which 132 CTAs make one or two; the last ones are cut off."""

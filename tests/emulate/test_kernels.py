@@ -22,7 +22,7 @@ from support.variants import VARIANTS
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 FEW_SMS = H200._replace(sm_count=8)
 """So few that persistent CTAs go through several tiles each, and enough for any cluster."""

@@ -6,7 +6,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 M, N, K = 40, 72, 136
 

@@ -11,7 +11,7 @@ from tilewright.expression.tree import OUT_SCALE, SCALES, ZERO
 from tilewright.hardware import H200
 from tilewright.jit.cache import build
 from tilewright.kernels.registry import KERNELS
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.tuning.candidates import Candidate
 from tilewright.planner.tuning.stand import Stand
 from tilewright.problem import Epilogue, Matrix, Problem

@@ -8,7 +8,7 @@ import tilewright as tw
 from tilewright.backends.emulated import EmulatedBackend
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 CHECKED = EmulatedBackend(H200._replace(sm_count=8), checks=True)
 DIRECT = WgmmaConfig(64, 64, 3, tile_k=128, epilogue="direct", overlap=False)

@@ -36,7 +36,7 @@ from tilewright.dtypes import fp32
 from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.ladder.hopper import ScheduleConfig
 from tilewright.kernels.parameters import LaunchShape
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.measure.sensors import Reading
 
 PROTOCOLS = (Burst(cycles=3), Settled(cycles=2, slice_seconds=0.1, warmup_seconds=0.1))

@@ -18,7 +18,7 @@ from tilewright.dtypes import bf16
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import H200
 from tilewright.kernels import gemv_time
-from tilewright.kernels.wgmma_space import Limits, Space
+from tilewright.kernels.wgmma.space import Limits, Space
 from tilewright.model.cost import COSTS, found_of
 from tilewright.model.prediction import TIMES
 from tilewright.model.tiling.tiles import Promotion

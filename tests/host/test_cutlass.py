@@ -11,7 +11,7 @@ from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import kernel_named
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 
 def found(name, config, dtype, layout="nt", gpu=H200):

@@ -14,7 +14,7 @@ from tilewright.errors import ArgumentTypeError
 from tilewright.explaining.screen import WIDTH, text
 from tilewright.hardware import H200, named
 from tilewright.kernels.registry import KERNELS
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.choose import choose
 
 CASES = [

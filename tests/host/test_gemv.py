@@ -15,7 +15,7 @@ from tilewright.hardware import A100, H100_SXM, H200
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.choose import choose
 from tilewright.planner.family import Family
 from tilewright.problem import Matrix, Problem

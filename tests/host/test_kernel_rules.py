@@ -18,7 +18,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.refusal import MAX_EXTENT
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig, ring_of
+from tilewright.kernels.wgmma.config import WgmmaConfig, ring_of
 from tilewright.problem import ACTIVATIONS, OPERANDS, Epilogue, Matrix, Problem
 from tilewright.rounding import round_up
 

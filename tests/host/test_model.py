@@ -12,9 +12,9 @@ from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, GPUS, H20, H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
-from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_operands import scattered
-from tilewright.kernels.wgmma_space import tiles_of
+from tilewright.kernels.wgmma.config import WgmmaConfig
+from tilewright.kernels.wgmma.operands import scattered
+from tilewright.kernels.wgmma.space import tiles_of
 from tilewright.model.cost import COSTS, COSTS_OF_SHORT, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import SHIFTED, STREAMED, TIMES, costs_of, prepare_in
 from tilewright.model.speed_of_light import speed_of_light

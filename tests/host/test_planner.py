@@ -16,7 +16,7 @@ from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.model.ranking import ranking
 from tilewright.planner.choose import choose
 from tilewright.planner.copies import copied

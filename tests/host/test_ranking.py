@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
-from tilewright.kernels.wgmma_space import Limits, Space
+from tilewright.kernels.wgmma.space import Limits, Space
 from tilewright.model.cost import found_of, is_short
 from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, is_known, is_limited_by_power, trees
 from tilewright.model.ranking.trees import Trees

@@ -4,7 +4,7 @@ import pytest
 
 import tilewright as tw
 from support.explained import explained, stored
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 
 def test_a_remedy_takes_the_time_that_it_promises():

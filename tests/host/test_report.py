@@ -14,7 +14,7 @@ from tilewright.explaining.report import page as pages
 from tilewright.explaining.report.pictures import Shown
 from tilewright.explaining.report.sections import counters, fragments, measured, timeline
 from tilewright.hardware import A100, H200
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 VOID = {"meta", "link", "img", "input", "line", "br"}
 

@@ -7,10 +7,10 @@ import pytest
 
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, H200
-from tilewright.kernels import wgmma
 from tilewright.kernels.registry import FEW_ROWS, KERNELS
-from tilewright.kernels.wgmma_operands import operands_of, row_bytes, scattered
-from tilewright.kernels.wgmma_space import tiles_of
+from tilewright.kernels.wgmma import kernel as wgmma
+from tilewright.kernels.wgmma.operands import operands_of, row_bytes, scattered
+from tilewright.kernels.wgmma.space import tiles_of
 from tilewright.model.ranking.ranking import Ranking
 from tilewright.planner.choose import Offers, asked, choose, standing_for
 from tilewright.problem import Epilogue, Matrix, Problem

@@ -25,7 +25,7 @@ from tilewright.jit.cache import default_cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
 from tilewright.kernels.gemv import GemvConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner import tuned
 from tilewright.planner.tuned import Store
 from tilewright.planner.tuned_table import Entry, Key, Table, encode

@@ -19,7 +19,7 @@ from tilewright.errors import ArgumentValueError, UnavailableError
 from tilewright.hardware import GPUS, H200
 from tilewright.jit.cache import default_cache
 from tilewright.kernels.registry import KERNELS
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner import tuned
 from tilewright.planner.choose import asked, choose, exact_entry
 from tilewright.planner.tuned import Store

@@ -5,7 +5,7 @@ from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 LEAKY = {
     "epilogue": "where(acc > low, acc, acc * 0.125) / (1 + abs(other))",

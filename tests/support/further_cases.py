@@ -9,7 +9,7 @@ from support.cases import Case, random_case, random_cases, variants_of
 from support.quantization_cases import quantization_cases
 from tilewright.hardware import H200
 from tilewright.kernels.registry import EVERY_KERNEL, KERNELS
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.copies import Copied, copied
 
 COPIED = "wgmma, operands copied"

@@ -3,7 +3,7 @@
 from support.epilogue_variants import LEAKY, LINEAR, SWIGLU
 from support.variant import NO_OVERLAP, Variant
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 
 def _on_wgmma(config, dtype, out_bytes, out_dtype, **options):

@@ -32,7 +32,7 @@ from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.registry import EVERY_KERNEL
 from tilewright.kernels.repack import RepackConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 RECORD = Path(__file__).parents[2] / "results" / "mutation_score.json"
 """What tools/mutation_score.py wrote last."""

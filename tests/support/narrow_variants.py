@@ -5,7 +5,7 @@ from support.variant import SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 SCALED = {"recipe": "row", "out_scaled": True}
 NARROW_K = WgmmaConfig(128, 72, 3, epilogue="direct", overlap=False)

@@ -26,7 +26,7 @@ from tilewright.emulator import Device
 from tilewright.hardware import H200
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 _DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp32": np.float32}
 

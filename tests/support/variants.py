@@ -12,7 +12,7 @@ from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
 from tilewright.kernels.mma import MmaConfig
 from tilewright.kernels.simt import SimtConfig
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 MMA = (
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16"),

@@ -13,8 +13,8 @@ from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.kernel import Kernel
 from tilewright.kernels.mma import MmaConfig, MmaConstants
 from tilewright.kernels.simt import SimtConfig, SimtConstants
-from tilewright.kernels.wgmma_config import WgmmaConfig
-from tilewright.kernels.wgmma_constants import WgmmaConstants
+from tilewright.kernels.wgmma.config import WgmmaConfig
+from tilewright.kernels.wgmma.constants import WgmmaConstants
 from tilewright.problem import Matrix, Problem
 
 _ELEMENTS = {

@@ -13,13 +13,13 @@ from tilewright.kernels.kernel import Kernel
 from tilewright.problem import Problem
 
 _TYPES = {
-    "wgmma": "WgmmaKernel",
-    "mma": "MmaKernel",
-    "simt": "SimtKernel",
-    "gemv": "GemvKernel",
-    "copy": "CopyKernel",
+    "wgmma": ("wgmma.kernel", "WgmmaKernel"),
+    "mma": ("mma", "MmaKernel"),
+    "simt": ("simt", "SimtKernel"),
+    "gemv": ("gemv", "GemvKernel"),
+    "copy": ("copy", "CopyKernel"),
 }
-"""The classes of kernels, each in the module that has the kernel's name."""
+"""The modules and classes of kernels."""
 
 WITHOUT_SUM = "copy"
 """The kernel of products whose k or alpha is 0, which takes no others."""
@@ -37,9 +37,9 @@ class _Production(Mapping[str, Kernel]):
     def __getitem__(self, name: str) -> Kernel:
         kernel = self._made.get(name)
         if kernel is None:
-            kernel_type = _TYPES[name]
-            module = import_module(f"tilewright.kernels.{name}")
-            kernel = self._made.setdefault(name, getattr(module, kernel_type)())
+            module, kernel_type = _TYPES[name]
+            made = getattr(import_module(f"tilewright.kernels.{module}"), kernel_type)()
+            kernel = self._made.setdefault(name, made)
         return kernel
 
     def __iter__(self) -> Iterator[str]:

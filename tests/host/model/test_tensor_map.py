@@ -6,7 +6,7 @@ from tilewright.checking.product import Product
 from tilewright.dtypes import bf16
 from tilewright.hardware import H200
 from tilewright.kernels.registry import kernel_named
-from tilewright.kernels.wgmma_config import WgmmaConfig
+from tilewright.kernels.wgmma.config import WgmmaConfig
 
 
 def maps(m, n, k, config, layout="nt"):

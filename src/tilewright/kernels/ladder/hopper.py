@@ -14,7 +14,7 @@ from tilewright.kernels.ladder.kernel import LadderConstants, LadderKernel
 from tilewright.kernels.ladder.rung import SHANKHDHAR, Published, Rung
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.wgmma import WgmmaKernel
+from tilewright.kernels.wgmma.kernel import WgmmaKernel
 from tilewright.model.raster import TILE_ORDERS, TileOrder
 from tilewright.problem import Problem
 from tilewright.rounding import ceil_div

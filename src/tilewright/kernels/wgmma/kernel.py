@@ -16,9 +16,9 @@ from tilewright.kernels.epilogue import scaled_columns
 from tilewright.kernels.kernel import ConfigError, Kernel
 from tilewright.kernels.parameters import LaunchShape, TensorMapSpec
 from tilewright.kernels.refusal import Refusal, overflowing, oversized, straddling_blocks
-from tilewright.kernels.wgmma_config import SPAN, SPAN_BYTES, WgmmaConfig
-from tilewright.kernels.wgmma_constants import WgmmaConstants, WgmmaFeatures, constants_of
-from tilewright.kernels.wgmma_operands import (
+from tilewright.kernels.wgmma.config import SPAN, SPAN_BYTES, WgmmaConfig
+from tilewright.kernels.wgmma.constants import WgmmaConstants, WgmmaFeatures, constants_of
+from tilewright.kernels.wgmma.operands import (
     Stores,
     finish,
     most_accumulators,
@@ -28,8 +28,8 @@ from tilewright.kernels.wgmma_operands import (
     row_bytes,
     scattered,
 )
-from tilewright.kernels.wgmma_space import LISTED, Limits, Space, prepared_of
-from tilewright.kernels.wgmma_space import space as space_of
+from tilewright.kernels.wgmma.space import LISTED, Limits, Space, prepared_of
+from tilewright.kernels.wgmma.space import space as space_of
 from tilewright.model.cost import Prepared, is_short
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem
@@ -63,9 +63,9 @@ class WgmmaKernel(Kernel):
         ("tile_n >= 8 and tile_n <= 256 and tile_n % 8 == 0", "wgmma multiplies 8, 16, ... 256 columns"),
         (
             "accumulators + promoted <= 208 and (consumers < 3 or accumulators + promoted <= 96)",
-            "a thread has registers for 208 accumulators, for 96 where three consumers share tile_m=192, and those of "
-            "a row block count twice where sums of fp8 are promoted, and scales of blocks take some: take a smaller "
-            "tile_n or tile_m",
+            "a thread has registers for 208 accumulators, or for 96 where three consumers share tile_m=192, without "
+            "ping_pong; those of a row block count twice where sums of fp8 are promoted, and scales of blocks take "
+            "some: take a smaller tile_n or tile_m, or fast_accumulation=True for fp8",
         ),
         (
             "k_spans >= 1 and k_spans <= 4 and tile_k * input_bytes == 128 * k_spans",

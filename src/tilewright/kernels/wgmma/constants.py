@@ -7,14 +7,14 @@ from tilewright.dtypes import DType, fp32, int8, int32
 from tilewright.kernels import tma
 from tilewright.kernels.epilogue import EpilogueConstants, has_pairs
 from tilewright.kernels.kernel import Constants
-from tilewright.kernels.wgmma_config import (
+from tilewright.kernels.wgmma.config import (
     SPAN_BYTES,
     WARPGROUP,
     WgmmaConfig,
     promoted_registers,
     ring_of,
 )
-from tilewright.kernels.wgmma_operands import Stores, operands_of, promotes
+from tilewright.kernels.wgmma.operands import Stores, operands_of, promotes
 from tilewright.problem import Problem
 
 
