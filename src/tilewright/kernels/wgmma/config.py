@@ -151,9 +151,10 @@ def _boxes(columns: int, row_blocks: int) -> tuple[int, int]:
     They are 64 or 32 if that divides the columns, else all: in boxes of 16, stores took up to 40% longer. One is filled
     while TMA reads another; where tensor cores wait for the first of several row blocks, it finds room for all.
     """
-    box = next((box for box in (64, 32) if columns and columns % box == 0), columns)
-    boxes = columns // max(box, 1)
-    return box, boxes if row_blocks > 1 else min(boxes, 2)
+    box = next((box for box in (64, 32) if columns % box == 0), 0) if columns else 0
+    if not box:
+        return columns, 1
+    return box, max(2, columns // box) if row_blocks > 1 else 2
 
 
 def _span_bytes(rows: int, mn_major: bool) -> int:
