@@ -212,7 +212,7 @@ def _is_stored_as_today(config: WgmmaConfig, date: str) -> bool:
     """Whether boxes of out, if there are any, are not of 16 columns, as before WHOLE_BOXES, nor of 32, nor at the cost
     of a third stage.
     """
-    if config.epilogue == "direct" or config.tile_n % 64 == 0 or config.tile_n == 224:
+    if config.epilogue == "direct" or config.swap_ab or config.tile_n % 64 == 0 or config.tile_n == 224:
         return True
     return config.tile_n % 32 > 0 and config.stages > 2 and date >= WHOLE_BOXES
 

@@ -26,37 +26,6 @@ _WORDS = re.compile(r"<text[^>]*>([^<]*)</text>")
 BEGIN, END = "<!-- numbers:begin -->\n", "<!-- numbers:end -->"
 
 
-def throughput() -> list[str]:
-    """The best Config of each shape against cuBLAS."""
-    record = json.loads((ROOT / "results" / "wgmma_vs_cublas.json").read_text())
-    confidences: list[float] = []
-    lines = [
-        "| m, n, k | quickest of the listed tile sizes | burst | settled (power limit) |",
-        "|---|---|---|---|",
-    ]
-    for product in record["products"]:
-        entries = {entry["contender"]: entry for entry in product["contenders"] if entry.get("settled")}
-        cublas = entries.pop("cublas")
-        best = max(entries.values(), key=lambda entry: entry["settled"]["ratio"]["median"])
-        config = best["config"]
-        cells = []
-        for protocol in ("burst", "settled"):
-            ratio, rates = best[protocol]["ratio"], [entry[protocol]["tflops"] for entry in (best, cublas)]
-            confidences.append(ratio["confidence"])
-            cells.append(
-                f"**{ratio['median']:.3f}** [{ratio['low']:.3f}, {ratio['high']:.3f}] {rates[0]:.0f} : {rates[1]:.0f}"
-            )
-        cluster = f", cluster {config['cluster_m']}x{config['cluster_n']}"
-        text = f"{config['tile_m']}x{config['tile_n']}, {config['stages']} stages{cluster}, {config['epilogue']}"
-        lines.append(f"| {product['m']}, {product['n']}, {product['k']} | {text} | {' | '.join(cells)} |")
-    about = [
-        f"bf16, layout nt, random normal data, {record['gpu']}, {record['date'][:10]}.",
-        "Each cell has the ratio to cuBLAS in the same run, its interval, and both rates in TFLOP/s, ours first.",
-        f"The ratio is the median of paired cycles; the confidence of its interval is at least {min(confidences):.2%}.",
-    ]
-    return [*about, "", *lines, "", f"To reproduce: `{record['command']}`"]
-
-
 def host_time() -> list[str]:
     """The host time of a call."""
     record = json.loads((ROOT / "results" / "host_time.json").read_text())
@@ -127,7 +96,7 @@ def proof() -> list[str]:
 def readme() -> list[str]:
     """The numbers of the README."""
     peers = [*performance_numbers.summary(), "", *performance_numbers.rows_summary()]
-    return [*throughput(), "", *peers, *invariance(), "", *host_time(), "", *verification()]
+    return [*peers, *invariance(), "", *host_time(), "", *verification()]
 
 
 def main() -> int:

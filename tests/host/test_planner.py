@@ -2,6 +2,7 @@
 
 import logging
 import re
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import tilewright as tw
 from support.doubles import V100
 from tilewright import dtypes
+from tilewright.expression.grammar import parse
 from tilewright.hardware import A100, H20, H100_PCIE, H100_SXM, H200
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
@@ -552,3 +554,45 @@ def test_strides_that_the_model_takes_for_equal_share_a_choice(monkeypatch):
     assert chosen(1088) == first  # 17 lines of 128 bytes
     with pytest.raises(AssertionError, match="asked again"):
         chosen(1032)
+
+
+STORED = (
+    ("4096x8192x4096 nt bf16", {"tile_m": 128, "tile_n": 64}, "tma"),
+    ("4096x8192x4096 nt bf16", {"tile_m": 128, "tile_n": 56}, "direct"),  # narrow
+    ("4096x8192x4096 nt bf16", {"tile_m": 128, "tile_n": 160}, "direct"),  # boxes of 32 columns
+    ("4096x8192x4096 nt bf16", {"tile_m": 128, "tile_n": 224}, "tma"),
+    ("4096x8192x4096 nt bf16", {"tile_m": 256, "tile_n": 136}, "direct"),  # the ring would have 147 KiB
+    ("4096x8192x4096 nt bf16", {"tile_m": 256, "tile_n": 144}, "tma"),  # 150 KiB
+    ("4096x8192x4096 nt bf16", {"tile_m": 256, "tile_n": 200}, "tma"),
+    ("4096x8192x4096 nn bf16", {"tile_m": 256, "tile_n": 200}, "direct"),  # with boxes, two stages
+    ("4096x8192x4096 nt bf16", {"tile_m": 256, "tile_n": 200, "swap_ab": True}, "direct"),
+    ("4096x8192x4096 nt bf16 -> fp32", {"tile_m": 256, "tile_n": 200}, "direct"),
+    ("4096x8191x4096 nt bf16", {"tile_m": 256, "tile_n": 200}, "direct"),  # rows that TMA does not store
+    ("4096x8192x4096 nt bf16", {"tile_m": 128, "tile_n": 128, "ping_pong": True}, "direct"),
+    ("4096x8192x4096 nt fp8_e4m3 -> bf16", {"tile_n": 128, "cluster_m": 2, "ping_pong": True}, "tma"),
+    ("4096x8192x4096 nt fp8_e4m3 -> bf16", {"tile_n": 144, "cluster_m": 2, "ping_pong": True}, "direct"),
+    ("256x201088x2880 nt bf16", {"tile_m": 256, "tile_n": 144}, "direct"),  # b is read once, and 150 KiB are too little
+    ("256x201088x2880 nt bf16", {"tile_m": 256, "tile_n": 200}, "tma"),  # which costs no stage
+)
+
+
+@pytest.mark.parametrize(("text", "fields", "epilogue"), STORED)
+def test_who_stores_out(text, fields, epilogue):
+    asked = problem(text)._replace(fast_accumulation=True)
+    config = config_with(asked, **{"tile_m": 128, "cluster_m": 1, "cluster_n": 1, "ping_pong": False, **fields})
+    assert config.epilogue == epilogue
+    assert KERNELS["wgmma"].staged(replace(config, stages=2), asked, H200) == config
+
+
+@pytest.mark.parametrize(("tile_n", "epilogue"), [(128, "tma"), (192, "direct"), (208, "tma"), (112, "direct")])
+def test_with_a_gate_half_of_the_columns_are_stored(tile_n, epilogue):
+    gated = Epilogue(expression=parse("silu(x) * y", (), "interleaved"))
+    asked = problem("4096x8192x4096 nt bf16")._replace(out=Matrix(dtypes.bf16, 4096, 1), epilogue=gated)
+    assert config_with(asked, tile_m=128, tile_n=tile_n, cluster_m=1, ping_pong=False).epilogue == epilogue
+
+
+def config_with(asked, **fields):
+    """The planner's Config of `wgmma` with the tiling of these fields, not transposed unless they say so."""
+    fields = {"swap_ab": False, "split_k": 1, **fields}
+    configs = KERNELS["wgmma"].candidates(asked, H200, 900)
+    return next(each for each in configs if all(getattr(each, name) == value for name, value in fields.items()))

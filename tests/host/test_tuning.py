@@ -63,12 +63,12 @@ def test_the_quickest_config_is_found_among_tilings_and_their_variants(seed):
     assert found.best[-1].gain == 1.0
 
 
-GAINS = [(1, 1.10, 0.90, 1.30, 1.05), (1, 1.12, 9.99, 0.99, 1.06), (1, 1.14, 9.99, 9.99, 1.07)]
+GAINS = ((1, 1.10, 0.90, 1.30, 1.05), (1, 1.12, 9.99, 0.99, 1.06), (1, 1.14, 9.99, 9.99, 1.07))
 """Of the untuned choice and four challengers, in three cycles."""
 
 
 class Scripted(Turns):
-    """Measurements that give `gains`."""
+    """Measurements that give these gains."""
 
     gains = GAINS
 
@@ -78,7 +78,7 @@ class Scripted(Turns):
 
 
 class NeverInEveryCycle(Scripted):
-    gains = [(1, 1.10, 1.20, 1.01, 0.98), (1, 1.12, 0.99, 1.02, 1.30), (1, 0.99, 1.20, 0.99, 1.30)]
+    gains = ((1, 1.10, 1.20, 1.01, 0.98), (1, 1.12, 0.99, 1.02, 1.30), (1, 0.99, 1.20, 0.99, 1.30))
 
 
 def test_a_gain_that_is_not_seen_in_every_cycle_changes_nothing():
@@ -88,7 +88,8 @@ def test_a_gain_that_is_not_seen_in_every_cycle_changes_nothing():
     found = tune(problem, PretendedStand(lambda config: 20.0), InstantPool(), settings=settings)
     assert found.entry.made_config() == found.best[0].config == first
     gains = [each.gain for each in found.best[1:]]
-    assert len(gains) == 4 and gains == sorted(gains, reverse=True)
+    assert len(gains) == 4
+    assert gains == sorted(gains, reverse=True)
 
 
 def test_a_finalist_that_is_slower_in_a_cycle_has_lost_and_runs_no_more():

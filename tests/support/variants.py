@@ -32,7 +32,7 @@ MMA = (
 
 SPLIT_K = (
     Variant(
-        "wgmma", WgmmaConfig(128, 64, 2, split_k=2, prefetch=2, **NO_OVERLAP), "bf16", "k16", "k16", 16, "bf16",
+        "wgmma", WgmmaConfig(256, 144, 2, split_k=2, prefetch=2, **NO_OVERLAP), "bf16", "k16", "k16", 16, "bf16",
         bias="bf16", n_multiple=8,
     ),
     Variant(
@@ -56,7 +56,7 @@ SPLIT_K = (
 
 PING_PONG = (
     Variant(
-        "wgmma", WgmmaConfig(128, 128, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
+        "wgmma", WgmmaConfig(192, 72, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
         bias="bf16", activation="gelu", n_multiple=8, bias_alike=True,
     ),
     Variant(
@@ -148,7 +148,7 @@ WGMMA = (
         "wgmma", WgmmaConfig(128, 32, 4, cluster_m=2, epilogue="direct", overlap=False), "bf16", "mn16", "mn16", 4,
         "fp32", c="fp32", bias="bf16", activation="silu",
     ),
-    Variant("wgmma", WgmmaConfig(128, 64, 4, **NO_OVERLAP), "fp16", "k16", "k16", 16, "fp16", n_multiple=8),
+    Variant("wgmma", WgmmaConfig(128, 24, 4, **NO_OVERLAP), "fp16", "k16", "k16", 16, "fp16", n_multiple=8),
     Variant(
         "wgmma", WgmmaConfig(192, 96, 2, cluster_n=2, prefetch=4), "fp16", "mn16", "k16", 16, "fp16",
         c="fp16", activation="relu", n_multiple=8,

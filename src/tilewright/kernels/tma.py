@@ -34,7 +34,7 @@ def ring_stages(smem_bytes: int, stage_bytes: int, staging_bytes: int = 0) -> in
 
 
 def swizzle_bytes(row_bytes: int) -> int:
-    """The swizzle span of boxes whose rows have so many bytes; 0 if none is as wide."""
+    """The swizzle span of boxes with such rows, or 0."""
     return row_bytes if row_bytes in SWIZZLES else 0
 
 

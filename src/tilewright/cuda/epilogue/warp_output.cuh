@@ -79,6 +79,7 @@ class WarpOutput {
                     {words[q], words[q + 1], words[q + 2], words[q + 3]});
       }
       if constexpr (Config::store_columns % 16 == 8) {
+        static_assert(Config::store_columns == Config::out_columns, "one box, so column is 0");
         constexpr int c = Config::store_columns - 8;
         stmatrix_x2(chunk + staged(lane % 16, c), {words[c / 4], words[c / 4 + 1]});
       }

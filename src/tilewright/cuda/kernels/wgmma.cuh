@@ -156,7 +156,7 @@ __device__ __forceinline__ void run_wgmma(const TensorMap& map_a, const TensorMa
                                           const TensorMap* map_out,
                                           const GemmParameters& parameters) {
   extern __shared__ __align__(1024) uint8_t smem[];
-  static_assert(sizeof(Storage<Config>) == Config::smem_bytes, "config.py and wgmma.cuh agree");
+  static_assert(sizeof(Storage<Config>) == Config::smem_bytes, "wgmma/config.py and wgmma.cuh");
   static_assert(Config::k_spans * OperandA<Config>::bytes == Config::a_bytes &&
                 Config::k_spans * OperandB<Config>::bytes == Config::b_bytes);
   Storage<Config>& storage = *reinterpret_cast<Storage<Config>*>(smem);

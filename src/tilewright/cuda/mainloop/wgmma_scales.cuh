@@ -130,7 +130,7 @@ struct ScaleSlots {};
 template <HasBlockScales Config>
 struct ScaleSlots<Config> {
   static constexpr int of_slot = Config::tile_m + ColumnScales<Config>::slots;
-  static_assert(of_slot * 4 + 16 == Config::scale_bytes, "config.py and wgmma_scales.cuh");
+  static_assert(of_slot * 4 + 16 == Config::scale_bytes, "wgmma/config.py and this");
   alignas(16) float scales[Config::scale_stages][of_slot];
   uint64_t scales_full[Config::scale_stages], scales_empty[Config::scale_stages];
 };

@@ -1,1 +1,1 @@
-"""Kernel `wgmma`: its Config and Constants, what it takes, the space that it chooses from, and its rules."""
+"""Kernel `wgmma`."""

@@ -1,4 +1,4 @@
-"""The Configs that `wgmma` chooses from: those of its tilings that are legal, and what follows from a tiling."""
+"""The Configs that `wgmma` chooses from: its legal tilings, and what follows from them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,8 +42,8 @@ ROOM = 176
 """Sums of a thread beside which it has registers for an epilogue; with more, it keeps some values in memory."""
 
 LEAST_RING = (150 * 1024, 176 * 1024)
-"""Bytes of a ring that may have fewer stages for the sake of boxes of out, and of one where an operand is read once, so
-that memory limits. With fewer, what is loaded ahead counts for more."""
+"""Bytes of a ring that may have fewer stages for boxes of out, and of one where an operand is read once and memory
+limits."""
 
 LISTED = 24
 """How many Configs are listed for a problem."""
@@ -114,7 +114,7 @@ class Space:
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
         stored = [[self._through_smem(config, least) for config in legal.values()] for least in LEAST_RING]
         self._by_tma = [[config.epilogue == "tma" for config in configs] for configs in stored]
-        tiles = tiles_of(
+        tiles = tiles_of(  # who stores matters where power limits, and not memory
             stored[False],
             hardware,
             limits.mn_major,
@@ -145,7 +145,7 @@ class Space:
     def _through_smem(self, config: WgmmaConfig, least_ring: int) -> WgmmaConfig:
         """The Config as it stores out if that overlaps: by TMA where that was measured to be quicker.
 
-        Boxes of 32 columns took up to 15% longer than stores from registers, but for 224 columns.
+        Boxes of 32 columns took up to 13% longer than stores from registers, but for 224 columns.
         """
         limits, columns = self._limits, config.tile_n // (1 + self._limits.gated)
         if limits.output_bytes != 2 or not limits.out_by_tma or config.swap_ab or config.split_k > 1:

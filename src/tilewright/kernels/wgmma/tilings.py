@@ -1,4 +1,4 @@
-"""The tilings that `wgmma` chooses from: those that a recorded measurement saw winning somewhere."""
+"""The tilings of `wgmma` that a recorded measurement saw winning somewhere."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -65,18 +65,6 @@ def is_limited_by_power(found: Found) -> bool:
     return bool(found.energy[quickest] >= found.loop[quickest])
 
 
-def nearest_at_limit(fixed: Fixed, found: Found) -> "tuple[NDArray[np.intp], Array]":
-    """The nearest ways, and their times where power limits: longer, the less of their waves is filled.
-
-    Voltage follows the clock, and power both, so what draws less for some time has a higher clock: the time is about
-    the geometric mean of what power allows and what the same takes if no place of a wave is empty for less power.
-    """
-    ways = _nearest(found.us)
-    loop, limited = found.loop[ways], (found.energy + (found.waves - 1) * fixed.limited)[ways]
-    filled = found.clusters[ways] / (found.waves * fixed.prepared.tiles.clusters_at_once)[ways]
-    return ways, found.us[ways] + np.maximum(loop, limited / np.sqrt(filled)) - np.maximum(loop, limited)
-
-
 class Correction:
     """How the order of ways to cut products of elements of `dtype` is corrected on a GPU; short: as in `costs_of`."""
 
@@ -130,7 +118,7 @@ class OfProducts:
 
     def nearest(self, found: Found, m: int) -> "tuple[NDArray[np.intp], Array]":
         """The nearest ways to cut the products of m rows, and the order of their times, as launches have it."""
-        ways, correction = _nearest(found.us), self._correction
+        ways, correction = nearest(found.us), self._correction
         numbers = correction.trees.numbers(self._of_rows(found, m, ways), _OF_ROWS)
         numbers += correction.numbers.take(ways, axis=0)
         return ways, found.us[ways] * np.exp(correction.trees.logarithms(self._first + numbers))
@@ -160,7 +148,7 @@ class OfProducts:
         return asked
 
 
-def _nearest(us: Array) -> "NDArray[np.intp]":
+def nearest(us: Array) -> "NDArray[np.intp]":
     """The NEAREST quickest of these times that are finite, the first of equals."""
     if len(us) > NEAREST:  # to find them is quicker than to put all in order
         longest = np.partition(us, NEAREST - 1)[NEAREST - 1]

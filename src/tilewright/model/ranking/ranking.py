@@ -3,29 +3,25 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Fixed, Found, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
-from tilewright.model.ranking.correction import (
-    Correction,
-    OfProducts,
-    is_known,
-    is_limited_by_power,
-    nearest_at_limit,
-)
+from tilewright.model.ranking.correction import Correction, OfProducts, is_known, is_limited_by_power, nearest
 from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:  # which takes longer to import than this module
-    import numpy as np
     from numpy.typing import NDArray
 
 
 class Ranking:
     """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take.
 
-    Products that `is_short` have Costs and a correction of their own, and those that power limits one of arithmetic.
+    Products that `is_short` have Costs and a correction of their own. Those of 2-byte elements that power limits have
+    none, and are put in order by how full waves are.
     """
 
     def __init__(self, tiles: Tiles, unit: Unit, dtype: DType, gpu: Hardware):
@@ -67,8 +63,8 @@ class Ranking:
         found, short = self._found(m, *others), self._is_short(m, *others)
         if self.corrects(m, *others):
             return self._of_products(short, *others).nearest(found, m)
-        if is_limited_by_power(found):
-            return nearest_at_limit(self.fixed(*others, short=short), found)
+        if self._dtype.nbytes == 2 and is_limited_by_power(found):
+            return _at_power_limit(self.fixed(*others, short=short), found)
         return None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
@@ -109,3 +105,15 @@ class Ranking:
         times, best = self.times(*product), self.best(*product)
         least = seconds_at_least(float(times[best]), problem, self.prepared, gpu, best)
         return least + float(times[index] - times[best]) / 1e6
+
+
+def _at_power_limit(fixed: Fixed, found: Found) -> "tuple[NDArray[np.intp], Array]":
+    """The nearest ways, and their times where power limits: longer, the less of their waves is filled.
+
+    Voltage follows the clock, and power both: what draws less for some time has a higher clock. So the time is the
+    geometric mean of the time at the limit and of that time over the share of places that are filled.
+    """
+    ways = nearest(found.us)
+    loop, limited = found.loop[ways], (found.energy + (found.waves - 1) * fixed.limited)[ways]
+    filled = found.clusters[ways] / (found.waves * fixed.prepared.tiles.clusters_at_once)[ways]
+    return ways, found.us[ways] + np.maximum(loop, limited / np.sqrt(filled)) - np.maximum(loop, limited)
