@@ -56,7 +56,7 @@ SPLIT_K = (
 
 PING_PONG = (
     Variant(
-        "wgmma", WgmmaConfig(192, 72, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
+        "wgmma", WgmmaConfig(192, 40, 3, overlap=False, ping_pong=True), "bf16", "k16", "k16", 16, "bf16",
         bias="bf16", activation="gelu", n_multiple=8, bias_alike=True,
     ),
     Variant(
