@@ -188,22 +188,7 @@ def _tiles_of(configs: Sequence[Tile], hardware: Hardware) -> Tiles:
     one = np.ones_like(tile_m)
     no = one < 1
     at_once = one * hardware.sm_count
-    return Tiles(
-        tile_m,
-        tile_n,
-        one,
-        one,
-        one,
-        one,
-        one,
-        at_once,
-        tile_m,
-        tile_n,
-        swapped=no,
-        scattered=no,
-        by_turns=no,
-        by_tma=no,
-    )
+    return Tiles(tile_m, tile_n, one, one, one, one, one, at_once, tile_m, tile_n, no, no, no, no)
 
 
 def copy_bytes(matrix: Matrix) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,10 +112,10 @@ class Space:
         legal = {tiling: config for tiling, config in plain.items() if self._is_legal(config)}
         self.tilings = list(legal)
         self._indices = {tiling: index for index, tiling in enumerate(self.tilings)}
-        stored = [[self._through_smem(config, least) for config in legal.values()] for least in LEAST_RING]
-        self._by_tma = [[config.epilogue == "tma" for config in configs] for configs in stored]
-        tiles = tiles_of(  # who stores matters where power limits, and not memory
-            stored[False],
+        rings = [self._ring_beside_boxes(config) for config in legal.values()]
+        self._by_tma = [[ring >= least for ring in rings] for least in LEAST_RING]
+        tiles = tiles_of(
+            list(legal.values()),
             hardware,
             limits.mn_major,
             limits.scattered,
@@ -123,7 +123,8 @@ class Space:
             limits.finish,
             limits.out_bytes,
         )
-        self.ranking = Ranking(tiles, "wgmma", dtype, hardware)
+        # Who stores matters where power limits, and not memory.
+        self.ranking = Ranking(tiles._replace(by_tma=np.array(self._by_tma[False])), "wgmma", dtype, hardware)
 
     def _is_legal(self, config: WgmmaConfig) -> bool:
         if config.split_k > 1 and not self._limits.splits:
@@ -142,22 +143,21 @@ class Space:
             return False
         return self._stages(config) >= 2
 
-    def _through_smem(self, config: WgmmaConfig, least_ring: int) -> WgmmaConfig:
-        """The Config as it stores out if that overlaps: by TMA where that was measured to be quicker.
+    def _ring_beside_boxes(self, config: WgmmaConfig) -> float:
+        """Bytes of a Config's ring if TMA stores out, infinite if it has all stages, and 0 where TMA is not quicker.
 
         Boxes of 32 columns took up to 13% longer than stores from registers, but for 224 columns.
         """
         limits, columns = self._limits, config.tile_n // (1 + self._limits.gated)
         if limits.output_bytes != 2 or not limits.out_by_tma or config.swap_ab or config.split_k > 1:
-            return config
+            return 0
         if config.ping_pong and (config.cluster_m == 1 or config.tile_n % 64):
-            return config
+            return 0
         if columns < 64 or (columns % 64 == 32 and columns != 224):
-            return config
-        staged = self.with_most_stages(replace(config, epilogue="tma"))
-        ring = self._ring(staged)
-        is_deep = staged.stages * (ring.a_bytes + ring.b_bytes) >= least_ring
-        return staged if is_deep or staged.stages == self._stages(config) else config
+            return 0
+        ring = self._ring(replace(config, epilogue="tma"))
+        stages = self._fitting(ring)
+        return inf if stages == self._stages(config) else stages * (ring.a_bytes + ring.b_bytes)
 
     def _promotes(self, config: WgmmaConfig) -> bool:
         """Whether a k-block is one of those after which sums are promoted, and threads have registers for both."""
@@ -177,8 +177,10 @@ class Space:
         return ring_of(config, *major, self._limits.input_bytes, self._limits.scaled_columns, self._limits.gated)
 
     def _stages(self, config: WgmmaConfig) -> int:
-        """As many as fit; 0 if that is fewer than 2."""
-        ring = self._ring(config)
+        return self._fitting(self._ring(config))
+
+    def _fitting(self, ring: Ring) -> int:
+        """As many stages as fit; 0 if that is fewer than 2."""
         stages = tma.ring_stages(self._hardware.smem_bytes, ring.a_bytes + ring.b_bytes, ring.beside_bytes)
         return min(stages, MOST_STAGES) if stages >= 2 else 0
 

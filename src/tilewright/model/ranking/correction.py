@@ -118,7 +118,7 @@ class OfProducts:
 
     def nearest(self, found: Found, m: int) -> "tuple[NDArray[np.intp], Array]":
         """The nearest ways to cut the products of m rows, and the order of their times, as launches have it."""
-        ways, correction = nearest(found.us), self._correction
+        ways, correction = _nearest(found.us), self._correction
         numbers = correction.trees.numbers(self._of_rows(found, m, ways), _OF_ROWS)
         numbers += correction.numbers.take(ways, axis=0)
         return ways, found.us[ways] * np.exp(correction.trees.logarithms(self._first + numbers))
@@ -148,7 +148,7 @@ class OfProducts:
         return asked
 
 
-def nearest(us: Array) -> "NDArray[np.intp]":
+def _nearest(us: Array) -> "NDArray[np.intp]":
     """The NEAREST quickest of these times that are finite, the first of equals."""
     if len(us) > NEAREST:  # to find them is quicker than to put all in order
         longest = np.partition(us, NEAREST - 1)[NEAREST - 1]

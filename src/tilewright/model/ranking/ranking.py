@@ -9,7 +9,7 @@ from tilewright.dtypes import DType
 from tilewright.hardware import Hardware, Unit
 from tilewright.model.cost import Fixed, Found, fixed, found_of, is_short, prepare
 from tilewright.model.prediction import costs_of, seconds_at_least
-from tilewright.model.ranking.correction import Correction, OfProducts, is_known, is_limited_by_power, nearest
+from tilewright.model.ranking.correction import Correction, OfProducts, is_known, is_limited_by_power
 from tilewright.model.tiling.tiles import Array, Tiles
 from tilewright.problem import Problem
 
@@ -59,12 +59,13 @@ class Ranking:
         return is_short(self._dtype, self._out_bytes, m, n, k, self.prepared.finish[1])
 
     def _corrected(self, m: int, *others: int) -> "tuple[NDArray[np.intp], Array] | None":
-        """The nearest ways with their corrected times, if the product is corrected."""
+        """Ways with their corrected times, the nearest or all, if the product is corrected."""
         found, short = self._found(m, *others), self._is_short(m, *others)
-        if self.corrects(m, *others):
+        if self._corrects and self._corrections[short].is_for(found):
             return self._of_products(short, *others).nearest(found, m)
         if self._dtype.nbytes == 2 and is_limited_by_power(found):
-            return _at_power_limit(self.fixed(*others, short=short), found)
+            us = _at_power_limit(self.fixed(*others, short=short), found)
+            return np.arange(us.size), us
         return None
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
@@ -107,13 +108,12 @@ class Ranking:
         return least + float(times[index] - times[best]) / 1e6
 
 
-def _at_power_limit(fixed: Fixed, found: Found) -> "tuple[NDArray[np.intp], Array]":
-    """The nearest ways, and their times where power limits: longer, the less of their waves is filled.
+def _at_power_limit(fixed: Fixed, found: Found) -> Array:
+    """The times where power limits: longer, the less of their waves is filled.
 
     Voltage follows the clock, and power both: what draws less for some time has a higher clock. So the time is the
     geometric mean of the time at the limit and of that time over the share of places that are filled.
     """
-    ways = nearest(found.us)
-    loop, limited = found.loop[ways], (found.energy + (found.waves - 1) * fixed.limited)[ways]
-    filled = found.clusters[ways] / (found.waves * fixed.prepared.tiles.clusters_at_once)[ways]
-    return ways, found.us[ways] + np.maximum(loop, limited / np.sqrt(filled)) - np.maximum(loop, limited)
+    limited = found.energy + (found.waves - 1) * fixed.limited
+    filled = found.clusters / (found.waves * fixed.prepared.tiles.clusters_at_once)
+    return found.us + np.maximum(found.loop, limited / np.sqrt(filled)) - np.maximum(found.loop, limited)
