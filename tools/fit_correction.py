@@ -66,7 +66,7 @@ RECORDS = {
 """By the name of their trees."""
 RECORDS["short"] = (
     *RECORDS["2"], "sweep_short_h200", "sweep_short_second_h200", "sweep_turns_first_h200", "sweep_turns_h200",
-    "sweep_turns_unseen_h200", "sweep_turns_any_h200",
+    "sweep_turns_unseen_h200", "sweep_turns_any_h200", "sweep_boxes_h200", "sweep_boxes_large_h200", "sweep_rows_off_h200",
 )  # fmt: skip
 LATER: dict[str, tuple[str, ...]] = {
     "1": ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),
@@ -81,14 +81,14 @@ measured, while trees that are fitted anew, to a few more products, change a qua
 that are as quick. The first trees of 2 bytes do know the first records of clusters: so choices have 0.982 of the best
 there for few rows, and 0.980 if only further trees know them."""
 
-COUNT, DEPTH, RATE = {"1": (250, 30), "2": (500, 30), "short": (180, 0)}, {"1": 7, "2": 7, "short": 6}, 0.2
+COUNT, DEPTH, RATE = {"1": (250, 30), "2": (500, 30), "short": (300, 0)}, {"1": 7, "2": 7, "short": 5}, 0.2
 """First trees and further ones, their questions, and what of its correction each makes."""
 UNIT = {"1": 2e-3, "2": 1e-3, "short": 2e-3}
 """Of leaves. Rounding to 2e-3 costs choices of 2 bytes 0.1%, and those of 1 byte, which have fewer trees, nothing."""
 SHARE = {"1": 0.6, "2": 1.0, "short": 1.0}
 """Of the features, among which a question is chosen. Trees of 1 byte that know 1,612 products alike differ in what they
 choose for large ones; of those that were then measured on an H200, trees of some features chose best."""
-SHRINK = {"1": (3, 48), "2": (24, 48), "short": (8, 48)}
+SHRINK = {"1": (3, 48), "2": (24, 48), "short": (4, 48)}
 """How much leaves of few launches are drawn to 0, of first trees and of further ones: with more, products of 2 bytes of
 which few were measured are left more to arithmetic, at the same share of others, and no way is lost or won by a few
 leaves; those of 1 byte lose."""

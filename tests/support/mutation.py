@@ -263,6 +263,7 @@ SUBJECTS = (
     _rung("wgmma_stmatrix", (256, 512, 320), "bf16"),
     _wgmma("tma, overlap", 128, 64, 3),
     _wgmma("tma, overlap, two row blocks", 256, 64, 2, (520, 136, 392)),
+    _wgmma("tma, overlap, whole row blocks", 256, 72, 2, (520, 136, 392)),
     _wgmma("tma, overlap, cluster 2x1", 128, 64, 3, (264, 72, 456), cluster_m=2),
     _wgmma("tma, overlap, cluster 1x2", 128, 64, 3, (392, 136, 456), cluster_n=2),
     _wgmma("ping-pong", 64, 64, 3, epilogue="direct", ping_pong=True, overlap=False),
