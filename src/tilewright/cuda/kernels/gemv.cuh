@@ -99,19 +99,17 @@ class TileSums {
   }
 };
 
-// Adds a step in which k begins or ends: it has `before` elements ahead of it, and `left` from
-// there on. It lies so many steps ahead.
+// Adds a step in which k begins or ends: it has `left` elements from there on. It lies so many
+// steps ahead.
 template <class Config>
 __device__ __forceinline__ void add_end(WarpSums<Config>& sums, Activations<Config> activations,
-                                        Weights<Config> weights, int ahead, int before, int left) {
+                                        Weights<Config> weights, int ahead, int left) {
   typename Weights<Config>::Words words;
   typename Activations<Config>::Words x;
   weights.skip(ahead);
   activations.skip(ahead);
-  weights.load_end(words, before, left);
-  weights.cut(words);  // ahead of the other loads, which so find registers
-  activations.load_end(x, before, left);
-  activations.cut(x);
+  weights.load_end(words, left);
+  activations.load_end(x, left);
   sums.add(words, x);
 }
 
@@ -158,12 +156,11 @@ __device__ __forceinline__ void gemv_kernel(const GemmParameters& parameters) {
 #pragma unroll 1
     for (int step = 0; step * Config::tile_k < parameters.k; step = maximum(step + 1, steps)) {
       if (step % Config::workers == worker) {
-        const int before = step * Config::tile_k;
-        add_end(sums, activations, weights, step - first, before, parameters.k - before);
+        add_end(sums, activations, weights, step - first, parameters.k - step * Config::tile_k);
       }
     }
   } else if (left > 0 && steps % Config::workers == worker) {
-    add_end(sums, activations, weights, steps - worker, parameters.k - left, left);
+    add_end(sums, activations, weights, steps - worker, left);
   }
   typename W::Words words[Config::in_flight];
   typename X::Words fragments[Config::reads_ahead ? Config::in_flight : 1];

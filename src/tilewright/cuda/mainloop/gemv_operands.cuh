@@ -109,13 +109,12 @@ class VectorsAlongK {
     skip(Config::workers);
   }
 
-  // A step before which k has `before` elements, and from which on it has `left`.
-  __device__ __forceinline__ void load_end(Words& words, int before, int left) const {
-    before += place_in_step<Config>();
+  // What k has of a step from which on it has `left`, cut.
+  __device__ __forceinline__ void load_end(Words& words, int left) const {
     left -= place_in_step<Config>();
     if constexpr (straddles) {
-      load_wide_between<Input>(words,
-                               [&](int i) { return Place<Input>{at(i, last), before, left}; });
+      load_elements<Input>(
+          words, [&](int) { return left; }, [&](int i, int j) { return at(i, last) + j; });
     } else {
       load_wide_up_to(words, runs, left, [&](int i) { return at(i, last); });
     }
@@ -254,7 +253,8 @@ class Weights<Config, false> {
     skip(Config::workers);
   }
 
-  __device__ __forceinline__ void load_end(Words& words, int before, int left) const {
+  __device__ __forceinline__ void load_end(Words& words, int left) const {
+    left -= place_in_step<Config>();
     if (!straddles || in_row) {
       for_each_row([&](int number, const Input* row) {
 #pragma unroll
@@ -262,11 +262,14 @@ class Weights<Config, false> {
           auto& chunk = words[i * elements + number];
 #pragma unroll
           for (uint32_t& word : chunk) word = 0;
-          if (place_in_step<Config>() + number < left) load_wide<true>(chunk, row, runs[i]);
+          if (number < left) load_wide<true>(chunk, row, runs[i]);
         }
       });
+      cut(words);
     } else if constexpr (straddles) {
-      load_between(words, before, left);
+      load_elements<Input>(
+          words, [&](int i) { return i % elements < left ? n - column_from(i) : 0; },
+          [&](int i, int j) { return source + i % elements * stride + column_from(i) + j; });
     }
   }
 
@@ -299,20 +302,8 @@ class Weights<Config, false> {
     for (int i = 0; i < elements; ++i, row += stride) body(i, row);
   }
 
-  // The chunks of the step's rows, wherever these end, of which k has `before` ahead of the step
-  // and `left` from there on; those of others are zero.
-  __device__ __forceinline__ void load_between(Words& words, int before, int left) const {
-    load_wide_between<Input>(words, [&](int i) {
-      const int in_step = place_in_step<Config>() + i % elements;
-      const int column = runs[i / elements].offsets[0];
-      const int exists = (in_step < left) & (column < n);
-      const int of_row_before = 2 * elements * (packed & (before + in_step > 0));
-      const int of_next_row = 2 * elements * (packed & (in_step + 1 < left));
-      return Place<Input>{source + i % elements * stride + column,
-                          exists * maximum(column, of_row_before),
-                          exists * maximum(n - column, of_next_row)};
-    });
-  }
+  // The first column of the lane's in vector number `i`.
+  __device__ __forceinline__ int column_from(int i) const { return runs[i / elements].offsets[0]; }
 };
 
 }  // namespace tilewright

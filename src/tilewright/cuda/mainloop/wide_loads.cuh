@@ -98,98 +98,29 @@ __device__ __forceinline__ void load_wide(uint32_t (&words)[8], const Input* bas
   load_global(*reinterpret_cast<uint32_t (*)[4]>(words + 4), chunk + wide<Input>);
 }
 
-// The elements of an aligned chunk that exist: from number `begin` on, and before number `end`.
-// They do not both begin and end inside a word, nor inside a chunk.
-template <class Input>
-struct Existing {
-  const Input* chunk;
-  int begin, end;
-
-  __device__ __forceinline__ bool has(int first, int last) const {
-    return begin <= first && end >= last;
-  }
-  __device__ __forceinline__ bool begins_inside_a_word() const {
-    return begin > 0 && begin < 8 && begin % 2 == 1;
-  }
-  // The element of half a word with which they begin, or end; -1 if they end ahead of the chunk.
-  __device__ __forceinline__ int half() const { return begins_inside_a_word() ? begin : end - 1; }
-  __device__ __forceinline__ bool has_half() const {
-    return begin < end && (begins_inside_a_word() || (end < 8 && end % 2 == 1));
-  }
-};
-
-// What exists of chunks number `begin` to `end` - 1, by loads of at most `bytes`; the rest of these
-// is zero, and never read. existing(i): of chunk number i. No branch ends the run of loads that
-// these are part of.
-template <int bytes, int begin, int end, class Input, int chunks, class Body>
-__device__ __forceinline__ void load_existing_of(uint32_t (&words)[chunks][4], Body existing) {
-  constexpr int per = per_word<Input>;
-  const auto at_once = [](const Existing<Input>& some) {
-    return bytes == 16 && some.has(0, wide<Input>);
-  };
+// The first inside(i) elements of number `i`, one by one, and zero for the others, which are never
+// read. element(i, j): where its number `j` is. No load waits for another one.
+template <class Input, int count, int size, class Inside, class Element>
+__device__ __forceinline__ void load_elements(uint32_t (&words)[count][size], Inside inside,
+                                              Element element) {
 #pragma unroll
-  for (int i = begin; i < end; ++i) {
-    const Existing<Input> some = existing(i);
+  for (int i = 0; i < count; ++i) {
+    uint16_t halves[8] = {};
 #pragma unroll
-    for (uint32_t& word : words[i]) word = 0;
-    if constexpr (bytes == 16) load_existing(words[i], some.chunk, at_once(some));
-  }
-#pragma unroll
-  for (int i = begin; i < end; ++i) {
-    const Existing<Input> some = existing(i);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      load_existing(words[i][j], some.chunk + per * j,
-                    !at_once(some) && some.has(per * j, per * j + per));
-    }
-  }
-  if constexpr (per > 1) {
-    uint16_t halves[end - begin];
-#pragma unroll
-    for (int i = begin; i < end; ++i) {
-      const Existing<Input> some = existing(i);
-      halves[i - begin] = 0;
-      load_existing(halves[i - begin], some.chunk + some.half(), some.has_half());
-    }
-    // Of -1 nothing was loaded, and the half is 0. A funnel shift takes the count modulo 32.
-#pragma unroll
-    for (int i = begin; i < end; ++i) {
-      const int at = existing(i).half();
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        words[i][j] |= at / 2 == j ? __funnelshift_l(0u, halves[i - begin], at * 16) : 0;
+    for (int j = 0; j < wide<Input>; ++j) {
+      const bool exists = j < inside(i);
+      if constexpr (sizeof(Input) == 4) {
+        words[i][j] = 0;
+        load_existing(words[i][j], element(i, j), exists);
+      } else {
+        load_existing(halves[j], element(i, j), exists);
       }
     }
+    if constexpr (sizeof(Input) == 2) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) words[i][j] = halves[2 * j] | halves[2 * j + 1] << 16;
+    }
   }
-}
-
-// The same of all chunks. A narrow load waits for a wider one of the same register, so the widest
-// ones of several chunks come first: one chunk after the other, a step of 8 rows took 6.4 us. More
-// of them at once find no registers.
-template <int bytes, class Input, int chunks, class Body, int begin = 0>
-__device__ __forceinline__ void load_all_existing(uint32_t (&words)[chunks][4], Body existing) {
-  constexpr int end = minimum(begin + 6, chunks);
-  load_existing_of<bytes, begin, end, Input>(words, existing);
-  if constexpr (end < chunks) load_all_existing<bytes, Input, chunks, Body, end>(words, existing);
-}
-
-// The two chunks of 16 bytes where only so many elements exist before the first one and from it on,
-// 16 bytes at least in all, or none. place(i): where number `i` begins, and these two numbers.
-template <class Input>
-struct Place {
-  const Input* first;
-  int before, inside;
-};
-
-template <class Input, int count, class Body>
-__device__ __forceinline__ void load_wide_between(uint32_t (&words)[count][8], Body place) {
-  using Chunks = uint32_t[2 * count][4];
-  load_all_existing<16, Input>(reinterpret_cast<Chunks&>(words), [&](int number) {
-    const Place<Input> at = place(number / 2);
-    const int ahead = bytes_into_chunk(at.first) / sizeof(Input);
-    const int skipped = number % 2 * wide<Input> - ahead;  // from the first one to the chunk
-    return Existing<Input>{at.first + skipped, -at.before - skipped, at.inside - skipped};
-  });
 }
 
 // Leaves in the first four words what begins at `first`.
@@ -200,30 +131,32 @@ __device__ __forceinline__ void cut_wide(uint32_t (&words)[8], const void* first
   for (int i = 0; i < 4; ++i) words[i] = chunk[i];
 }
 
-// Only the first `inside` elements exist from each place on, and the others are zero.
+// Only the first `inside` elements exist from each place on, and the others are zero. They are
+// loaded one by one where a wider load would read beyond the last one.
 template <int bytes, class Input, int count, class Body>
 __device__ __forceinline__ void load_wide_up_to(uint32_t (&words)[count][4],
                                                 const Runs<Input, bytes>& runs, int inside,
                                                 Body first) {
-  if constexpr (Runs<Input, bytes>::length > 1) {
-    load_all_existing<bytes, Input>(words,
-                                    [&](int i) { return Existing<Input>{first(i), 0, inside}; });
+  const auto exist = [&](int) { return inside; };
+  if constexpr (Runs<Input, bytes>::length == 1) {
+    load_elements<Input>(words, exist, [&](int i, int j) { return first(i) + runs.offsets[j]; });
   } else {
+    constexpr int at_once = bytes == 16 ? wide<Input> : per_word<Input>;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
 #pragma unroll
       for (uint32_t& word : words[i]) word = 0;
+      if constexpr (bytes == 16) {
+        load_existing(words[i], first(i), inside >= at_once);
+      } else {
 #pragma unroll
-      for (int j = 0; j < runs.count; ++j) {
-        const Input* const run = first(i) + runs.offsets[j];
-        if constexpr (sizeof(Input) == 4) {
-          load_existing(words[i][j], run, j < inside);
-        } else {
-          uint16_t half = 0;
-          load_existing(half, run, j < inside);
-          words[i][j / 2] |= half << j % 2 * 16;
+        for (int j = 0; j < 4; ++j) {
+          load_existing(words[i][j], first(i) + j * at_once, inside >= (j + 1) * at_once);
         }
       }
+    }
+    if (inside > 0 && inside < wide<Input> && inside % at_once > 0) {
+      load_elements<Input>(words, exist, [&](int i, int j) { return first(i) + j; });
     }
   }
 }
