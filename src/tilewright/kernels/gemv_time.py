@@ -33,10 +33,6 @@ _ROUND_SECONDS, _LOAD_SECONDS = 0.154e-6, 3.1e-9
 """What a round takes, and what each load adds that a warp of the SM has under way: of weights, and of activations if
 they straddle chunks, since others are in L1."""
 
-_END_SECONDS = 0.35e-6
-"""The first and the last step of k for each vector of 16 bytes of a lane that straddles chunks: its loads are narrow
-there."""
-
 _STREAMED, _NARROW = 1.4, 1.12
 """The share of the data sheet's bandwidth if nothing else took time; how much longer memory takes where a warp reads
 128 neighboring bytes of each column of the weights, with two parts of k, and not 256 or 512."""
@@ -82,7 +78,7 @@ class Ways(NamedTuple):
     """Configs on a GPU as their times see them, an array of each number.
 
     at_once: the CTAs for which there is room. step_k: what of k all workers of a tile have under way at once.
-    loading: seconds that the loads of a round of a CTA take. ending: what the first and last steps take. exchange: for
+    loading: seconds that the loads of a round of a CTA take. exchange: for
     the sums of other CTAs. cta_bytes: the weights of a CTA for one k. bandwidth: bytes per second of all of memory.
     slower: how many times as long all takes. of_config: a row for each of FEATURES. known: whether launches on such a
     GPU are on record.
@@ -97,7 +93,6 @@ class Ways(NamedTuple):
     steps_at_once: Array
     at_once: Array
     loading: Array
-    ending: Array
     exchange: Array
     cta_bytes: Array
     sm_count: Array
@@ -122,7 +117,6 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     for config, constants in fitting:
         of_b, of_a = wide_loads(config, constants.b_k_major), max(config.tile_m // constants.rows_apart, 1)
         loads = of_b * (2 if constants.b_straddles else 16 // constants.b_bytes) + 2 * of_a * constants.a_straddles
-        ending = of_a * constants.a_straddles + of_b * (constants.b_straddles and constants.b_k_major)
         narrow = _NARROW if constants.b_k_major and config.k_parts <= 2 else 1.0
         rows.append(
             (
@@ -133,7 +127,6 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 constants.workers * config.in_flight,
                 hardware.clusters(config.split_k) * config.split_k * config.ctas,
                 _LOAD_SECONDS * loads * config.warps * config.in_flight,
-                _END_SECONDS * ending,
                 _EXCHANGE_SECONDS if config.split_k > 1 else 0.0,
                 config.tile_n / config.split_k * constants.Input.nbytes,
                 hardware.sm_count,
@@ -243,7 +236,7 @@ def _waves_of(ways: Ways, problem: Problem) -> _Waves:
     np.minimum(ctas, at_once, out=ctas)  # from here on, those of one wave
     begun = np.ceil(k / ways.tile_k) / ways.steps_at_once
     rounds = np.ceil(begun)
-    waiting = rounds * _ROUND_SECONDS + _CTA_SECONDS + ways.ending + ways.exchange
+    waiting = rounds * _ROUND_SECONDS + _CTA_SECONDS + ways.exchange
     loading = rounds * np.ceil(ctas / ways.sm_count) * ways.loading
     streaming = ctas * ways.cta_bytes * k / ways.bandwidth * (1 + _EMPTY * (1 - ctas / at_once))
     of_product = np.empty((len(_OF_PRODUCT), len(ctas)))
