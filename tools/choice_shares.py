@@ -77,6 +77,9 @@ RECORDS = {
     "sweep_turns_h200": "random products of a middling size, nt and nn, a third of the Configs with ping_pong",
     "sweep_turns_unseen_h200": "the same, later",
     "sweep_turns_any_h200": "random products of 100 rows and more, and batches, nt and nn",
+    "sweep_boxes_h200": "random products of a middling size, nt and nn, Configs stored by TMA and from registers",
+    "sweep_boxes_large_h200": "the same, large",
+    "sweep_rows_off_h200": "random products of a middling size, nt, in a third of which rows of a and b begin off sectors",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
@@ -119,6 +122,7 @@ FEW_ROWS = {
     "gemv_random_h200": "1 to 16 rows of random weights, by `gemv` or `wgmma`",
     "gemv_random_second_h200": "the same, later",
     "gemv_odd_h200": "1 to 16 rows of weights of any alignment, nt and nn",
+    "gemv_ends_h200": "the same, later",
 }
 
 UNSEEN = {
@@ -129,8 +133,6 @@ UNSEEN = {
     "sweep_short_unseen_h200": "random products of a large result and a short k, nt and nn",
     "sweep_pairs_bytes_h200": "23 to 640 rows of fp8 and int8, nt, half of the Configs with new tilings",
     "sweep_turns_layers_h200": "layers of suites, and random products, the best eight Configs",
-    "sweep_boxes_h200": "random products of a middling size, nt and nn, Configs stored by TMA and from registers",
-    "sweep_boxes_large_h200": "the same, large",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
     "sweep_functions_second_h100": "large products of bf16 with a bias, gelu or silu, later",

@@ -66,7 +66,8 @@ RECORDS = {
 """By the name of their trees."""
 RECORDS["short"] = (
     *RECORDS["2"], "sweep_short_h200", "sweep_short_second_h200", "sweep_turns_first_h200", "sweep_turns_h200",
-    "sweep_turns_unseen_h200", "sweep_turns_any_h200", "sweep_boxes_h200", "sweep_boxes_large_h200", "sweep_rows_off_h200",
+    "sweep_turns_unseen_h200", "sweep_turns_any_h200", "sweep_boxes_h200", "sweep_boxes_large_h200",
+    "sweep_rows_off_h200",
 )  # fmt: skip
 LATER: dict[str, tuple[str, ...]] = {
     "1": ("sweep_deep_bytes_h200", "sweep_clusters_bytes_h200", "sweep_clusters_bytes_second_h200"),
