@@ -79,7 +79,7 @@ RECORDS = {
     "sweep_turns_any_h200": "random products of 100 rows and more, and batches, nt and nn",
     "sweep_boxes_h200": "random products of a middling size, nt and nn, Configs stored by TMA and from registers",
     "sweep_boxes_large_h200": "the same, large",
-    "sweep_rows_off_h200": "random products of a middling size, nt, in a third of which rows of a and b begin off sectors",
+    "sweep_rows_off_h200": "random products of a middling size, nt, a third with rows of a and b off sectors",
     "sweep_bytes_h100": "random products of fp8 and int8, and batches of int8",
     "sweep_bytes_thin_h100": "the same, of few rows",
     "sweep_bytes_large_h100": "the same, large, of whole multiples of 128",
