@@ -117,12 +117,12 @@ RECORDS = {
 FEW_ROWS = {
     "gemv_h200": "1 to 16 rows, by `gemv` or `wgmma`",
     "gemv_decode_h100": "the same, other GPU",
-    "gemv_odd_h100": "1 to 16 rows, by `gemv` or `wgmma`, rows of weights that are aligned to less than 16 bytes too",
+    "gemv_odd_h100": "1 to 16 rows, by `gemv` or `wgmma`, rows of weights that are aligned to 8 bytes too",
     "gemv_now_h200": "1 to 8 rows, by `gemv` or `wgmma`, later",
     "gemv_random_h200": "1 to 16 rows of random weights, by `gemv` or `wgmma`",
     "gemv_random_second_h200": "the same, later",
-    "gemv_odd_h200": "1 to 16 rows of weights of any alignment, nt and nn",
-    "gemv_ends_h200": "the same, later",
+    "gemv_odd_h200": "1 to 16 rows, rows of weights that are aligned to 8 bytes too, nt",
+    "gemv_ends_h200": "1 to 16 rows, rows of weights that begin anywhere, nt and nn",
 }
 
 UNSEEN = {

@@ -148,7 +148,7 @@ CHOICES = (
         ),
     ),
     ("8 of 1024x1024x64 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=4)),
-    ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=256, tile_n=128, group_m=7)),
+    ("8192x8192x128 nt bf16", H200, WgmmaConfig(tile_m=192, tile_n=160, stages=5, group_m=9, epilogue="direct")),
     (
         "4096x16384x2048 nt bf16",
         H200,

@@ -368,8 +368,7 @@ def _words(straddles: bool) -> int:
 
 
 _OTHER_REGISTERS = 26
-"""Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered, but for eight
-words in the last step of k where rows of both operands begin at any element."""
+"""Registers of a thread besides sums and loads: with these, ptxas spills nothing of the Configs offered."""
 
 
 _GATHERED_REGISTERS = 36

@@ -52,7 +52,7 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-_RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.9, 0.94), (1.04, 1.16), 0.84
+_RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.89, 0.94), (1.04, 1.16), 0.84
 """What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
 contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
 short, and most of all for the fewest rows and with copies."""
@@ -78,10 +78,9 @@ class Ways(NamedTuple):
     """Configs on a GPU as their times see them, an array of each number.
 
     at_once: the CTAs for which there is room. step_k: what of k all workers of a tile have under way at once.
-    loading: seconds that the loads of a round of a CTA take. exchange: for
-    the sums of other CTAs. cta_bytes: the weights of a CTA for one k. bandwidth: bytes per second of all of memory.
-    slower: how many times as long all takes. of_config: a row for each of FEATURES. known: whether launches on such a
-    GPU are on record.
+    loading: seconds that the loads of a round of a CTA take. exchange: for the sums of other CTAs. cta_bytes: the
+    weights of a CTA for one k. bandwidth: bytes per second of all of memory. slower: how many times as long all takes.
+    of_config: a row for each of FEATURES. known: whether launches on such a GPU are on record.
     """
 
     known: bool
