@@ -49,7 +49,8 @@ def test_the_model_decides_between_it_and_the_next_kernel():
 def test_rows_that_begin_anywhere_take_what_was_measured():
     """The quickest Config of each product of odd extents in a record of an H200."""
     quickest = {}
-    for m, n, k, layout, kernel, config, us, _ in json.loads(Path("results/gemv_ends_h200.json").read_text())["launches"]:
+    record = json.loads(Path("results/gemv_ends_h200.json").read_text())
+    for m, n, k, layout, kernel, config, us, _ in record["launches"]:
         problem = product(m, n, k, layout)
         if kernel == "gemv" and us < quickest.get(problem, (math.inf,))[0]:
             quickest[problem] = us, GemvConfig(*config)

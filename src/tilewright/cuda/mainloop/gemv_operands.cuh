@@ -196,6 +196,7 @@ class Weights<Config, false> {
   const Input* source;
   int64_t stride;  // along k
   int n;
+  bool packed;  // rows are next to each other
   bool in_row;  // no chunk in which the tile lies reaches beyond its row
   Runs<Input, Config::b_bytes> runs[groups];
 
@@ -210,8 +211,8 @@ class Weights<Config, false> {
       : source(static_cast<const Input*>(p.b.pointer) + batch_offset(p, p.b, batch) +
                place_in_step<Config>() * p.b.row_stride),
         stride(p.b.row_stride),
-        n(p.n) {
-    const bool packed = p.b.row_stride == p.n && p.n >= 2 * elements;  // rows follow each other
+        n(p.n),
+        packed(p.b.row_stride == p.n && p.n >= 2 * elements) {
     const int end = first_n + Config::tile_n + elements;
     in_row = first_n >= elements && end <= n;
     loads = !straddles || in_row || (packed && end <= 2 * static_cast<int64_t>(n));
