@@ -77,6 +77,14 @@ def test_a_gpu_that_cannot_be_emulated_is_refused(options, message):
     assert message in error("run", 64, 64, 64, *options)
 
 
+@pytest.mark.parametrize(("k", "layout"), [(128, "tt"), (1089, "nt"), (1089, "nn")])
+def test_run_and_explain_plan_one_row_alike(k, layout):
+    options = (1, 229, k, "--layout", layout, "--gpu", "H200")
+    run, explained = in_json("run", *options, "--backend", "emulator"), in_json("explain", *options)
+    for name in ("kernel", "config", "predicted_time_us"):
+        assert run[name] == explained[name]
+
+
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 def test_run_multiplies_every_layout(layout):
     record = in_json("run", 37, 41, 29, "--backend", "emulator", "--kernel", "mma", "--layout", layout)

@@ -21,6 +21,7 @@ from tilewright.kernels.ladder.kernel import LadderKernel
 from tilewright.kernels.registry import WITHOUT_SUM
 from tilewright.measure.data import Data
 from tilewright.measure.elements import LARGEST, Elements
+from tilewright.planner.binding import normalized
 from tilewright.problem import (
     RECIPES,
     Blocks,
@@ -105,6 +106,11 @@ class Product:
             ),
             fast_accumulation=self.fast_accumulation,
         )
+
+    @property
+    def as_called(self) -> Problem:
+        """The Problem that a call solves, in which no stride of an extent of 1 means anything."""
+        return normalized(self.problem)
 
     @property
     def elements(self) -> Elements:

@@ -123,8 +123,8 @@ def bind(
             f"{MAX_BATCH_DIMS} are supported: make the operands contiguous or loop over the outermost dimension"
         )
     if not epilogue.keeps_columns and _column_major(problem):
-        return Binding(_normalized(problem.transposed), is_exchanged=True)
-    return Binding(_normalized(problem))
+        return Binding(normalized(problem.transposed), is_exchanged=True)
+    return Binding(normalized(problem))
 
 
 def _plain(operands: Mapping[str, Operand], activation: str | None) -> Problem | None:
@@ -318,7 +318,7 @@ def _column_major(problem: Problem) -> bool:
     )
 
 
-def _normalized(problem: Problem) -> Problem:
+def normalized(problem: Problem) -> Problem:
     """Give dimensions of extent 1, whose strides mean nothing, the strides of a packed, aligned array."""
     if min(problem.m, problem.columns, problem.k) > 1:
         return problem

@@ -62,7 +62,7 @@ class InspectedProduct(ProductOptions):
         if target.isdecimal() and shape is not None:
             elements, layout = choices.pop("elements") or self.elements(), choices.pop("layout") or "nt"
             product = Product.of(shape, elements, layout, **choices)
-            chosen = choose(product.problem, hardware)
+            chosen = choose(product.as_called, hardware)
             solved = chosen.copied.problem
             config = changed(chosen.kernel, solved, hardware, self.config, chosen.config)
             return chosen.kernel, config, product, solved

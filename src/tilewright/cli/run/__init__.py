@@ -260,18 +260,18 @@ def _choice(product: "Product", kernel: str, fields: str | None, gpu: "Hardware"
     """What the planner chooses for a product on a GPU, with the fields of --config if there are any."""
     from tilewright.planner.choose import choose
 
-    choice = choose(product.problem, gpu, kernel=kernel)
+    choice = choose(product.as_called, gpu, kernel=kernel)
     if fields is None:
         return choice
     config = changed(choice.kernel, choice.copied.problem, gpu, fields, choice.config)
-    return choose(product.problem, gpu, kernel=choice.kernel.name, config=config)
+    return choose(product.as_called, gpu, kernel=choice.kernel.name, config=config)
 
 
 def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
     """The model's prediction for `product` on the GPU that the emulator represents; the ladder's rungs have none."""
     from tilewright.planner.copies import Copied, copied
 
-    problem, hardware = product.problem, planned.backend.hardware
+    problem, hardware = product.as_called, planned.backend.hardware
     assert planned.kernel is not None
     copies = copied(problem, planned.kernel, hardware)
     assert isinstance(copies, Copied)
