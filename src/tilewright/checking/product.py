@@ -87,7 +87,7 @@ class Product:
 
     @property
     def problem(self) -> Problem:
-        """The Problem of a call with such operands."""
+        """The Problem with the strides of operands as they are stored."""
         m, n, k, b_dtype = self.m, self.n, self.k, self.elements.b
         forms = (form.matrix(self.beside, self.columns) for form in self.forms)
         return Problem(

@@ -130,8 +130,8 @@ def _changes(problem: Problem) -> Iterator[list[_Change]]:
             yield [_Change("give a and b in bf16, which rounds them", _repacked(problem, dtype=bf16), anew=True)]
         elif problem.a.dtype in (bf16, fp16):
             narrow = _repacked(problem, "nt", fp8_e4m3)
-            anew = "" if problem.layout == "nt" else " and layout nt"
-            yield [_Change(f"give a and b in fp8_e4m3{anew}, which rounds them", narrow, anew=True)]
+            what = "fp8_e4m3" if problem.layout == "nt" else "fp8_e4m3 and layout nt"
+            yield [_Change(f"give a and b in {what}, which rounds them", narrow, anew=True)]
     kinds = results(problem.a.dtype, problem.b.dtype, scaled=problem.recipe is not None)
     if problem.out.dtype is fp32 and kinds[0].nbytes == 2:
         out = problem.out._replace(dtype=kinds[0])

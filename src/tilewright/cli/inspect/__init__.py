@@ -75,8 +75,9 @@ class InspectedProduct(ProductOptions):
                 first_accepted(kernel, standing_for(HOPPER), [shape], **choices)
                 raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}") from None
             raise
-        first = kernel.configs(product.problem, hardware)[0]
-        return kernel, changed(kernel, product.problem, hardware, self.config, first), product, product.problem
+        problem = product.as_called
+        first = kernel.configs(problem, hardware)[0]
+        return kernel, changed(kernel, problem, hardware, self.config, first), product, problem
 
 
 @dataclass(frozen=True, slots=True)
