@@ -133,6 +133,8 @@ UNSEEN = {
     "sweep_short_unseen_h200": "random products of a large result and a short k, nt and nn",
     "sweep_pairs_bytes_h200": "23 to 640 rows of fp8 and int8, nt, half of the Configs with new tilings",
     "sweep_turns_layers_h200": "layers of suites, and random products, the best eight Configs",
+    "sweep_middle_h200": "random products of a middling size, nt and nn",
+    "sweep_any_h200": "random products of 100 rows and more, and batches, nt and nn",
     "sweep_functions_large_h100": "large products of bf16 with a bias, gelu or silu",
     "sweep_functions_layers_h100": "the same, weights as layers have them",
     "sweep_functions_second_h100": "large products of bf16 with a bias, gelu or silu, later",

@@ -34,6 +34,8 @@ def test_it_is_considered_for_few_rows_or_columns():
     for few in (product(1, 4096, 4096), product(16, 4096, 4096), product(4096, 16, 4096)):
         assert GEMV in list(considered(few))
     assert GEMV not in list(considered(product(17, 4096, 4096)))
+    assert GEMV in list(considered(product(128, 4096, 4096, dtype=fp32)))
+    assert GEMV not in list(considered(product(129, 4096, 4096, dtype=fp32)))
 
 
 def test_the_model_decides_between_it_and_the_next_kernel():
@@ -42,8 +44,27 @@ def test_the_model_decides_between_it_and_the_next_kernel():
     assert choose(product(16, 28672, 8192), H200).kernel is KERNELS["wgmma"]
     invariant = product(1, 2048, 7168)._replace(batch_invariant=True)
     assert choose(invariant, H200).kernel is KERNELS["wgmma"]
-    assert choose(product(16, 4096, 4096, dtype=fp32), H200).kernel is GEMV
-    assert choose(product(17, 4096, 4096, dtype=fp32), H200).kernel is KERNELS["simt"]
+    assert choose(product(17, 4096, 4096, dtype=fp32), H200).kernel is GEMV
+    assert choose(product(128, 4096, 4096, dtype=fp32), H200).kernel is KERNELS["simt"]
+
+
+def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best():
+    times = defaultdict(dict)
+    record = json.loads(Path("results/fp32_rows_h200.json").read_text())
+    for *extents, batch, layout, kernel, config, us in record["launches"]:
+        if batch == 1 and kernel != "cublas":
+            times[product(*extents, layout, fp32)][KERNELS[kernel].config_type(*config)] = us
+    shares, ratios = [], []
+    for problem, measured in times.items():
+        choice = choose(problem, H200)
+        shares.append(min(measured.values()) / measured[choice.config])
+        if choice.kernel is GEMV:
+            ratios.append(GEMV.predict(choice.config, problem, H200).seconds * 1e6 / measured[choice.config])
+    assert len(shares) == 52
+    assert geometric_mean(shares) > 0.96
+    assert min(shares) > 0.75
+    assert geometric_mean(ratios) == pytest.approx(1, rel=0.05)
+    assert 0.7 < min(ratios) < max(ratios) < 1.3
 
 
 def test_rows_that_begin_anywhere_take_what_was_measured():

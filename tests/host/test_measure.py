@@ -98,16 +98,6 @@ def test_contenders_take_turns_there_and_back_and_the_next_cycle_begins_with_the
     assert rests == [Burst().idle_seconds] * 12
 
 
-def test_a_contender_that_is_taken_out_is_not_in_later_cycles() -> None:
-    machine = Machine()
-    contenders = {name: machine.work(1e-3, name) for name in "abc"}
-    taking_part = []
-    for cycle in Settled(cycles=3).measure(contenders):
-        taking_part.append("".join(cycle))
-        del contenders[taking_part[-1][-1]]
-    assert taking_part == ["abc", "ab", "a"]
-
-
 @pytest.mark.parametrize(
     ("seconds", "launches", "times"),
     [

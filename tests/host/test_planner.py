@@ -290,7 +290,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
             f"{MULTIPLE}; copying takes about 3 us",
         ),
         (
-            "64x64x64 nn fp32",
+            "256x256x256 nn fp32",
             H200,
             f"simt: {SIMT}; wgmma does not take it: wgmma {NOT_FP32}; mma does not take it: mma {NOT_FP32}",
         ),

@@ -128,7 +128,7 @@ def test_features_are_what_their_names_say():
         assert row["ragged"] == ((row["tile_m"] if row["swapped"] else row["tile_n"]) % 16 > 0)
 
 
-def test_where_power_limits_empty_places_of_waves_count_half():
+def test_where_power_limits_empty_places_of_waves_count_half_and_tiles_apart_take_longer():
     ranking = ranking_of()
     of_n = ranking.fixed(9960, 3136, 1, 6272)
     found = found_of(of_n, 5857)
@@ -138,6 +138,10 @@ def test_where_power_limits_empty_places_of_waves_count_half():
     places = found.waves * of_n.prepared.tiles.clusters_at_once
     limited = found.energy + (found.waves - 1) * of_n.limited
     longer = limited * (places / found.clusters) ** 0.5
+    tiles = of_n.prepared.tiles
+    apart = (tiles.tile_m == 256) & (tiles.cluster_m * tiles.cluster_n == 1) & ~tiles.by_tma & ~tiles.swapped
+    assert 0 < apart.sum() < apart.size
+    longer[apart] *= 1.015
     expected = found.us - np.maximum(found.loop, limited) + np.maximum(found.loop, longer)
     finite = np.isfinite(found.us)
     ratios = times[finite] / expected[finite]

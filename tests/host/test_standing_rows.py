@@ -7,7 +7,7 @@ import pytest
 
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, H200
-from tilewright.kernels.registry import FEW_ROWS, KERNELS
+from tilewright.kernels.registry import FEW_ROWS, KERNELS, few_rows
 from tilewright.kernels.wgmma import kernel as wgmma
 from tilewright.kernels.wgmma.operands import operands_of, row_bytes, scattered
 from tilewright.kernels.wgmma.space import tiles_of
@@ -67,7 +67,7 @@ def test_a_shared_choice_is_as_good_as_the_best_for_these_rows_alone(n, k, layou
 def test_from_one_choice_follow_those_of_other_rows(gpu, dtype, biased):
     for n, k in WEIGHTS:
         offers = Offers.of(product(1000, n, k, "nt", dtype, biased=biased), gpu)
-        for m in range(FEW_ROWS + 1, 1200, 7):
+        for m in range(few_rows(dtype) + 1, 1200, 7):
             problem = product(m, n, k, "nt", dtype, biased=biased)
             resized = offers.resized(problem)
             assert resized is not None

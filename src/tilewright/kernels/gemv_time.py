@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.model.prediction import Breakdown, Parts
 from tilewright.model.ranking.correction import TREES, is_known
@@ -46,6 +46,10 @@ _ACROSS = 1.14
 _SIXTEEN = 1.12
 """How much longer more than 8 rows take: a lane adds up twice the sums, and reads twice the activations."""
 
+_ROWS_FP32 = {8: (1.35, 1.25), 16: (1.95, 1.75)}
+"""The same of fp32, which CUDA cores multiply, with so many rows, where B is contiguous along k, and where along n
+(results/fp32_rows_h200.json)."""
+
 _LAST_WAVE = 0.55
 """The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
 
@@ -56,7 +60,6 @@ _RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.89, 0.94), (1.04, 1.16), 0.84
 """What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
 contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
 short, and most of all for the fewest rows and with copies."""
-
 TREES_OF_GEMV = TREES["2"].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
 
@@ -130,7 +133,7 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 config.tile_n / config.split_k * constants.Input.nbytes,
                 hardware.sm_count,
                 _STREAMED / narrow * hardware.memory_bandwidth,
-                (1.0 if constants.b_k_major else _ACROSS) * (_SIXTEEN if config.tile_m > 8 else 1.0),
+                (1.0 if constants.b_k_major else _ACROSS) * _rows(constants),
             )
         )
         of_config.append(
@@ -141,6 +144,13 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
             )
         )  # fmt: skip
     return Ways(knows(fitting[0][1].Input, hardware), np.array(of_config, np.float64).T, *np.array(rows, np.float64).T)
+
+
+def _rows(constants: Any) -> float:
+    """How much longer many rows take."""
+    if constants.Input == fp32:
+        return _ROWS_FP32.get(constants.tile_m, (1.0, 1.0))[not constants.b_k_major]
+    return _SIXTEEN if constants.tile_m > 8 else 1.0
 
 
 class _Waves(NamedTuple):

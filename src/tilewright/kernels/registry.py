@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tilewright.dtypes import DType, fp32
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.kernel import Kernel
 from tilewright.problem import Problem
@@ -25,7 +26,13 @@ WITHOUT_SUM = "copy"
 """The kernel of products whose k or alpha is 0, which takes no others."""
 
 FEW_ROWS = 16
-"""The most rows, or columns, of the products that `gemv` is considered for."""
+"""The rows of the largest tiles of `gemv`."""
+
+
+def few_rows(dtype: DType) -> int:
+    """The most rows, or columns, of products that `gemv` is considered for: more of fp32, where `simt` is slow."""
+    return 8 * FEW_ROWS if dtype == fp32 else FEW_ROWS
+
 
 
 class _Production(Mapping[str, Kernel]):
@@ -73,7 +80,7 @@ def _every_kernel() -> dict[str, Kernel]:
 def considered(problem: Problem) -> Iterator[Kernel]:
     """The kernels that may suit a problem, the best one first: where no product is summed, that is `copy`."""
     names = [name for name in KERNELS if name not in ("gemv", WITHOUT_SUM)]
-    if min(problem.m, problem.n) <= FEW_ROWS:
+    if min(problem.m, problem.n) <= few_rows(problem.a.dtype):
         names.insert(0, "gemv")
     return (KERNELS[name] for name in (names if problem.k else [WITHOUT_SUM, *names]))
 

@@ -64,10 +64,7 @@ class Protocol(ABC):
         """Measure one contender. Its work takes about `once` seconds."""
 
     def measure(self, contenders: Mapping[str, Work], sensors: Sensors | None = None) -> Iterator[Cycle]:
-        """Run all cycles, and yield each one when it is complete, so an interruption loses at most one.
-
-        Contenders that the caller takes out of the mapping meanwhile are not in later cycles.
-        """
+        """Run all cycles, and yield each one when it is complete, so an interruption loses at most one."""
         once = {name: _once(work) for name, work in contenders.items()}
         for cycle in range(self.cycles):
             order = list(contenders)[:: 1 if cycle % 2 == 0 else -1]

@@ -16,7 +16,7 @@ from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.parameters import KernelArguments
-from tilewright.kernels.registry import FEW_ROWS
+from tilewright.kernels.registry import few_rows
 from tilewright.planner import tuned
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, Offers, standing_for
@@ -222,12 +222,12 @@ class Family:
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        m = problem.m
+        m, least = problem.m, few_rows(problem.a.dtype)
         measured = m in known.measured
-        key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
+        key = m if problem.n <= least else standing_for(m), measured and m
         if (choice := known.choices.get(key)) is not None:
             return choice.resized(problem, hardware)
-        few = min(m, problem.n) <= FEW_ROWS
+        few = min(m, problem.n) <= least
         offers = known.offers.get(few)
         if offers is None:
             offers = known.offers[few] = Offers.of(problem, hardware)
@@ -256,7 +256,7 @@ class Family:
         The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         rows, hardware = problem.m, self._backend.hardware
-        few = min(rows, problem.n) <= FEW_ROWS
+        few = min(rows, problem.n) <= few_rows(problem.a.dtype)
         key = kernel.name, config, rows if few else rows & -rows & 7
         most, like = self._launches.get(key, (0, None))
         if like is None or copied:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:  # which takes longer to import than this module
     from numpy.typing import NDArray
 
 
+_APART = 1.015
+"""How much longer tiles of 256 rows take where power limits if none share operands in a cluster and out, not its
+transpose, is stored from registers (results/settled_pairs_h200.json, settled_turns_h200.json)."""
+
+
 class Ranking:
     """Ways to cut products on one GPU; a product is what `fixed` and `found_of` take.
 
@@ -28,6 +33,8 @@ class Ranking:
         kinds = (False, True) if unit == "wgmma" and dtype.nbytes == 2 else (False,)
         self._dtype, self._out_bytes = dtype, tiles.out_bytes
         self._corrects = unit == "wgmma" and is_known(dtype, gpu)
+        apart = (tiles.cluster_m * tiles.cluster_n == 1) & (tiles.tile_m == 256) & ~(tiles.by_tma | tiles.swapped)
+        self._longer = np.where(apart, _APART, 1.0)
         self._prepared = [prepare(tiles, unit, dtype, gpu, costs_of(unit, dtype, gpu, short)) for short in kinds]
         self._corrections = [Correction(tiles, dtype, gpu, short) for short in kinds if self._corrects]
         self.prepared = self._prepared[False]
@@ -64,9 +71,20 @@ class Ranking:
         if self._corrects and self._corrections[short].is_for(found):
             return self._of_products(short, *others).nearest(found, m)
         if self._dtype.nbytes == 2 and is_limited_by_power(found):
-            us = _at_power_limit(self.fixed(*others, short=short), found)
+            us = self._at_power_limit(self.fixed(*others, short=short), found)
             return np.arange(us.size), us
         return None
+
+    def _at_power_limit(self, fixed: Fixed, found: Found) -> Array:
+        """The times where power limits: longer, the less of their waves is filled, and _APART.
+
+        Voltage follows the clock, and power both: what draws less for some time has a higher clock. So the time is the
+        geometric mean of the time at the limit and of that time over the share of places that are filled.
+        """
+        limited = found.energy + (found.waves - 1) * fixed.limited
+        filled = found.clusters / (found.waves * fixed.prepared.tiles.clusters_at_once)
+        longer = limited * self._longer / np.sqrt(filled)
+        return found.us + np.maximum(found.loop, longer) - np.maximum(found.loop, limited)
 
     @lru_cache(maxsize=256)  # noqa: B019 (rankings are few and kept)
     def _of_products(self, short: bool, *others: int) -> OfProducts:
@@ -106,14 +124,3 @@ class Ranking:
         times, best = self.times(*product), self.best(*product)
         least = seconds_at_least(float(times[best]), problem, self.prepared, gpu, best)
         return least + float(times[index] - times[best]) / 1e6
-
-
-def _at_power_limit(fixed: Fixed, found: Found) -> Array:
-    """The times where power limits: longer, the less of their waves is filled.
-
-    Voltage follows the clock, and power both: what draws less for some time has a higher clock. So the time is the
-    geometric mean of the time at the limit and of that time over the share of places that are filled.
-    """
-    limited = found.energy + (found.waves - 1) * fixed.limited
-    filled = found.clusters / (found.waves * fixed.prepared.tiles.clusters_at_once)
-    return found.us + np.maximum(found.loop, limited / np.sqrt(filled)) - np.maximum(found.loop, limited)

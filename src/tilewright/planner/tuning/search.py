@@ -39,7 +39,7 @@ MOST_FAULTS = 8
 LONG_SECONDS = 1e-3
 """Launches that take longer are timed against the untuned choice once, since the host hardly delays them."""
 
-TILINGS_END, VARIANTS_END = 0.4, 0.58
+TILINGS_END, VARIANTS_END = 0.34, 0.48
 """The shares of the budget at which tilings and variants end, at the latest."""
 
 
@@ -66,7 +66,8 @@ class Settings:
     says. hopeless: others are not timed to which the model gives so many times the best one's time, though its times
     are scaled to the Config that did best against them. far, near: candidates are dropped that take so many times the
     best one's time, at a first look or when timed against the untuned choice. finalists: candidates that are timed at
-    the power limit, by `settled`.
+    the power limit, by `settled`: in slices that are long enough for clocks to follow a candidate's power. surely: one
+    that is less times as quick as the untuned choice has not beaten it, since slices differ by nearly as much.
     """
 
     seconds: float = 10.0
@@ -77,7 +78,8 @@ class Settings:
     far: float = 1.1
     near: float = 1.06
     finalists: int = 4
-    settled: Protocol = field(default_factory=lambda: Settled(cycles=3, slice_seconds=0.15, warmup_seconds=0.6))
+    settled: Protocol = field(default_factory=lambda: Settled(cycles=1, slice_seconds=0.5, warmup_seconds=0.7))
+    surely: float = 1.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ class _Search:
         self._runners: dict[Any, _Runner] = {}
         self._faults: dict[Any, str] = {}
         self._promising: set[Any] = set()
+        self._tilings: dict[Any, Any] = {}  # of variants
         self._predictions: dict[Any, float] = {}
         self._favors: dict[Kernel, float] = {}  # the least time of each kernel over the model's
         self._failed_in_turn = self._hopeless = self._late = 0
@@ -191,8 +194,11 @@ class _Search:
             of_kernel = [each.config for each in tilings if each.kernel is kernel]
             self._promising.update(of_kernel[: settings.promising])
         self._screen(tilings, TILINGS_END, 0.0, 0.6, "tilings")
-        leaders = [each.candidate for each in self._best(settings.varied)]
-        varied = (each for leader in leaders for each in variants(leader, problem, hardware))
+        varied = []
+        for leader in [each.candidate for each in self._best(settings.varied)]:
+            for each in variants(leader, problem, hardware):
+                self._tilings.setdefault(each.config, leader.config)
+                varied.append(each)
         self._screen(varied, VARIANTS_END, 0.6, 0.8, "variants")
         with self._budget.on("finals"):
             best = self._finals()
@@ -334,44 +340,38 @@ class _Search:
     def _finals(self) -> tuple[Ranked, ...]:
         """The finalists and the untuned choice, timed in turns at the power limit.
 
-        Those that are quicker than the untuned choice in every cycle come first, the quickest ahead, then that choice,
-        then the others: a gain that is not seen each time is likely the power limit's noise. So one that is slower in a
-        cycle has lost, and takes no part in the others.
+        Those that are surely quicker than the untuned choice come first, the quickest ahead, then that choice, then the
+        others.
         """
         reference = next(iter(self._runners.values()))
         finalists = [reference, *(each for each in self._leaders() if each is not reference)]
-        contenders = {str(index): each.work for index, each in enumerate(finalists)}
-        samples: list[list[float]] = [[] for _ in finalists]
-        gains: list[list[float]] = [[] for _ in finalists]
-        for cycle in self._settings.settled.measure(contenders):
-            for index, sample in ((int(name), sample) for name, sample in cycle.items()):
-                samples[index].append(sample.seconds)
-                gains[index].append(cycle["0"].seconds / sample.seconds)
-                if index and gains[index][-1] <= 1:
-                    del contenders[str(index)]
-            if len(contenders) == 1:
-                break
-            share = len(samples[0]) / self._settings.settled.cycles
-            self._report(0.8 + 0.2 * share, "finalists at the power limit")
-        self._report(1.0, "done")
+        protocol, doing = self._settings.settled, "finalists at the power limit"
+        self._report(0.8, doing)
+        cycles: list[list[float]] = []
+        for cycle in protocol.measure({str(index): each.work for index, each in enumerate(finalists)}):
+            cycles.append([sample.seconds for sample in cycle.values()])
+            self._report(0.8 + 0.2 * len(cycles) / protocol.cycles, doing)
         ranking = []
         for index, each in enumerate(finalists):
-            place = 1 if each is reference else 0 if min(gains[index]) > 1 else 2
-            ranking.append((place, Ranked(each.candidate.config, median(samples[index]) * 1e6, median(gains[index]))))
+            gain = median(seconds[0] / seconds[index] for seconds in cycles)
+            us = median(seconds[index] for seconds in cycles) * 1e6
+            place = 1 if each is reference else 0 if gain >= self._settings.surely else 2
+            ranking.append((place, Ranked(each.candidate.config, us, gain)))
         return tuple(ranked for _, ranked in sorted(ranking, key=lambda each: (each[0], -each[1].gain)))
 
     def _leaders(self) -> list[_Runner]:
-        """The finalists: of each translation unit the quickest, of which those nearly as quick as the first.
+        """The finalists: the quickest of each tiling and its variants, of which those nearly as quick as the first.
 
         There are as many as the rest of the budget has time for, with the untuned choice, and one at least.
         """
-        of_unit: dict[TranslationUnit, _Runner] = {}
+        of_tiling: dict[Any, _Runner] = {}
         for each in self._best(len(self._runners)):
-            of_unit.setdefault(each.candidate.source, each)
+            config = each.candidate.config
+            of_tiling.setdefault(self._tilings.get(config, config), each)
         settled, most = self._settings.settled, self._settings.finalists
         while most > 1 and settled.seconds(most + 1) > self._budget.left:
             most -= 1
-        leaders = list(of_unit.values())[:most]
+        leaders = list(of_tiling.values())[:most]
         return [each for each in leaders if each.relative <= self._settings.near * leaders[0].relative]
 
 
