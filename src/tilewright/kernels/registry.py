@@ -34,7 +34,6 @@ def few_rows(dtype: DType) -> int:
     return 8 * FEW_ROWS if dtype == fp32 else FEW_ROWS
 
 
-
 class _Production(Mapping[str, Kernel]):
     """The kernels by name."""
 
