@@ -7,8 +7,8 @@ from tilewright.bench import planning_time
 
 
 def test_it_times_new_rows_strides_and_weights_of_every_kernel(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(planning_time, "ROWS", range(64, 72))
-    monkeypatch.setattr(planning_time, "WEIGHTS", [(64, 64), (72, 64), (64, 72)])
+    monkeypatch.setattr(planning_time, "ROWS", range(136, 144))
+    monkeypatch.setattr(planning_time, "WEIGHTS", [(64, 136), (72, 136), (64, 144)])
     monkeypatch.setattr(planning_time, "CALLS", 4)
     monkeypatch.setattr(sys, "argv", ["planning_time", "--samples", "3", "--json", str(tmp_path / "record.json")])
     planning_time.main()

@@ -51,9 +51,9 @@ def test_the_model_decides_between_it_and_the_next_kernel():
 def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best():
     times = defaultdict(dict)
     record = json.loads(Path("results/fp32_rows_h200.json").read_text())
-    for *extents, batch, layout, kernel, config, us in record["launches"]:
+    for m, n, k, batch, layout, kernel, config, us in record["launches"]:
         if batch == 1 and kernel != "cublas":
-            times[product(*extents, layout, fp32)][KERNELS[kernel].config_type(*config)] = us
+            times[product(m, n, k, layout, fp32)][KERNELS[kernel].config_type(*config)] = us
     shares, ratios = [], []
     for problem, measured in times.items():
         choice = choose(problem, H200)

@@ -21,8 +21,8 @@ from tilewright.bench import torch_on_gpu
 from tilewright.bench.host_calls import measure, options, report
 from tilewright.hardware import A100, H200, Hardware
 
-ROWS = range(64, 10_064)
-"""Numbers of rows: more than any cache keeps, so that each is new."""
+ROWS = range(136, 10_136)
+"""Numbers of rows: more than any cache keeps, so that each is new, and too many for `gemv`."""
 
 CALLS = 200
 """Calls per sample."""
@@ -30,7 +30,7 @@ CALLS = 200
 CASES = (("bfloat16", H200), ("bfloat16", A100), ("float32", H200))
 """Element types, and the GPUs that get `wgmma`, `mma` and `simt` for them. A GPU that is there stands in for each."""
 
-K = N = 64
+K, N = 64, 136
 
 WEIGHTS = [(K + 8 * (number % 1001), N + 8 * (number % 300)) for number in range(5000)]
 """Pairs of k and n: more pairs, and more k, than any cache keeps; few n, since each may need a kernel of its own."""
@@ -71,23 +71,24 @@ class Product:
 
     def plan_strides(self, number: int) -> Any:
         """Plan for an a whose rows lie 8 elements further apart for each number."""
-        rows, apart = 64, K + 8 * number
+        rows, apart = ROWS[0], K + 8 * number
         spaced = self._memory[: rows * apart].reshape(rows, apart)[:, :K]
         return plan(spaced, self.b, out=self.out[:rows], backend=self._backend)
 
     def plan_weights(self, number: int) -> Any:
         """Plan for the b of this number of WEIGHTS."""
         k, n = WEIGHTS[number]
-        a, b, out = self._memory[: 64 * k], self._memory[: k * n], self._results[: 64 * n]
-        return plan(a.reshape(64, k), b.reshape(k, n), out=out.reshape(64, n), backend=self._backend)
+        rows = ROWS[0]
+        a, b, out = self._memory[: rows * k], self._memory[: k * n], self._results[: rows * n]
+        return plan(a.reshape(rows, k), b.reshape(k, n), out=out.reshape(rows, n), backend=self._backend)
 
     @cached_property
     def _results(self) -> Any:
-        return self._empty((64 * max(n for _, n in WEIGHTS),))
+        return self._empty((ROWS[0] * max(n for _, n in WEIGHTS),))
 
     @cached_property
     def _memory(self) -> Any:
-        return self._empty((max(64 * (K + 8 * len(ROWS)), *(k * n for k, n in WEIGHTS)),))
+        return self._empty((max(ROWS[0] * (K + 8 * len(ROWS)), *(k * max(n, ROWS[0]) for k, n in WEIGHTS)),))
 
 
 def calls(products: Mapping[str, Product]) -> dict[str, Callable[[], Any]]:

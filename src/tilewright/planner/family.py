@@ -16,7 +16,7 @@ from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.kernel import Kernel, Launch
 from tilewright.kernels.parameters import KernelArguments
-from tilewright.kernels.registry import few_rows
+from tilewright.kernels.registry import FEW_ROWS, few_rows
 from tilewright.planner import tuned
 from tilewright.planner.call_arguments import Arrays, stream_handle
 from tilewright.planner.choose import Choice, Offers, standing_for
@@ -222,12 +222,12 @@ class Family:
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        m, least = problem.m, few_rows(problem.a.dtype)
+        m = problem.m
         measured = m in known.measured
-        key = m if problem.n <= least else standing_for(m), measured and m
+        key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
         if (choice := known.choices.get(key)) is not None:
             return choice.resized(problem, hardware)
-        few = min(m, problem.n) <= least
+        few = min(m, problem.n) <= few_rows(problem.a.dtype)
         offers = known.offers.get(few)
         if offers is None:
             offers = known.offers[few] = Offers.of(problem, hardware)
