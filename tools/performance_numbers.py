@@ -112,8 +112,12 @@ def losses() -> list[str]:
     for stem, record in sorted(records().items(), key=lambda each: each[1]["date"]):
         for protocol, product in itertools.product(record["protocols"], record["products"]):
             ratio, peer = ratio_to(product, protocol, OURS, BEST_PEER), best_peer(product, protocol)
+            key = record["gpu"], protocol, title(product)
+            failed = {each["contender"] for each in product["contenders"] if each.get("status") == "failed"}
+            if key in newest and newest[key][3] in failed:
+                continue  # without the best peer, no newer record stands for an older one
             if ratio is not None and peer is not None and not product["interrupted"]:
-                newest[record["gpu"], protocol, title(product)] = record["date"][:10], stem, ratio, peer
+                newest[key] = record["date"][:10], stem, ratio, peer
     lost = {key: each for key, each in newest.items() if each[2].high < CLEARLY_SLOWER}
     worst = sorted(lost.items(), key=lambda each: each[1][2].median)[:MOST_LOST]
     lines = [

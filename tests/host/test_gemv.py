@@ -144,6 +144,15 @@ def test_weights_whose_neighbors_lie_apart_have_a_breakdown(strides, dtype):
     assert max(found.limits.values()) <= sum(found.parts)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(343, 35, 1428), (741, 28, 26), (1001, 16, 512), (131, 128, 640)])
+def test_few_columns_of_fp32_are_decided_about_by_the_exact_rows(m, n, k):
+    """Transposed, a is what rows of weights are, and how many of its elements a load may read depends on m."""
+    asked = product(m, n, k, "tt", fp32)._replace(a=Matrix(fp32, 1, m + 8 - m % 8))
+    chosen = choose(asked, H200)
+    assert chosen.kernel is GEMV
+    assert chosen.config == GEMV.best(asked, H200)
+
+
 def test_odd_rows_that_others_copy_are_read_where_they_are():
     """us of an H200 (results/gemv_odd_h200.json, odd_weights_h200.json): 10.2, and 11.6 with copies for `wgmma`."""
     assert choose(product(16, 1001, 4096, "nn"), H200).kernel is GEMV

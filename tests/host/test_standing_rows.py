@@ -61,13 +61,20 @@ def test_a_shared_choice_is_as_good_as_the_best_for_these_rows_alone(n, k, layou
     assert max(losses) < 1.08
 
 
-@pytest.mark.parametrize("dtype", [bf16, fp32])
+@pytest.mark.parametrize(
+    ("dtype", "known", "rows"),
+    [
+        (bf16, 1000, range(FEW_ROWS + 1, 1200, 7)),
+        (fp32, 1000, range(few_rows(fp32) + 1, 1200, 7)),
+        (fp32, 100, range(2, few_rows(fp32) + 1, 3)),
+    ],
+)
 @pytest.mark.parametrize("gpu", [H200, A100])
 @pytest.mark.parametrize("biased", [False, True])
-def test_from_one_choice_follow_those_of_other_rows(gpu, dtype, biased):
+def test_from_one_choice_follow_those_of_other_rows(gpu, dtype, known, rows, biased):
     for n, k in WEIGHTS:
-        offers = Offers.of(product(1000, n, k, "nt", dtype, biased=biased), gpu)
-        for m in range(few_rows(dtype) + 1, 1200, 7):
+        offers = Offers.of(product(known, n, k, "nt", dtype, biased=biased), gpu)
+        for m in rows:
             problem = product(m, n, k, "nt", dtype, biased=biased)
             resized = offers.resized(problem)
             assert resized is not None

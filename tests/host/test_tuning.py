@@ -73,7 +73,7 @@ class Scripted(Turns):
 
 
 class HardlyQuicker(Scripted):
-    gains = ((1, 1.004, 0.9, 0.98, 1.002),)
+    gains = ((1, 1.009, 0.9, 0.98, 1.002),)
 
 
 def test_the_quickest_comes_first_and_what_is_no_quicker_than_the_untuned_choice_comes_last():
@@ -87,7 +87,7 @@ def test_a_gain_that_two_measurements_may_differ_by_changes_nothing():
     settings = replace(SETTINGS, settled=HardlyQuicker(cycles=1))
     found = tune(problem, PretendedStand(lambda config: 20.0), InstantPool(), settings=settings)
     assert found.entry.made_config() == found.best[0].config == untuned(problem, H200).config
-    assert [each.gain for each in found.best] == pytest.approx([1.0, 1.004, 1.002, 0.98, 0.9])
+    assert [each.gain for each in found.best] == pytest.approx([1.0, 1.009, 1.002, 0.98, 0.9])
 
 
 def test_a_search_whose_time_is_over_keeps_the_untuned_choice_and_says_what_it_left_out():
@@ -137,14 +137,23 @@ def test_what_the_seconds_went_into_is_told_and_adds_up():
     assert found.as_dict()["seconds"] == sum(found.as_dict()["spent"].values()) == found.seconds
 
 
+VARIED = "group_m", "prefetch", "epilogue", "overlap", "wait_depth", "stages"
+"""The fields in which variants of a tiling differ."""
+
+
 def test_finalists_are_the_quickest_of_different_tilings():
     problem = product()
-    stand = PretendedStand(lambda config: 20.0 if config.group_m == 8 else 19.5, noise=0.0)
+    first = untuned(problem, H200).config
+
+    def tiling(config):
+        return replace(config, **dict.fromkeys(VARIED, 0))
+
+    _, second, *_ = ranked(untuned(problem, H200), problem, H200, 40)
+    assert len({each.source for each in variants(second, problem, H200)}) >= 4
+    stand = PretendedStand(lambda config: 19.0 if tiling(config) == tiling(second.config) else 20.0, noise=0.0)
     found = tune(problem, stand, InstantPool(), settings=SETTINGS)
-    challengers = [each.config for each in found.best if each.config != untuned(problem, H200).config]
-    assert len(challengers) == 4
-    tilings = {(each.tile_m, each.tile_n, each.cluster_m, each.cluster_n, each.swap_ab) for each in challengers}
-    assert len(tilings) == 4
+    challengers = [each.config for each in found.best if each.config != first]
+    assert len({tiling(each) for each in challengers}) == len(challengers) == 3  # the untuned choice is the fourth
 
 
 def test_wrong_results_and_units_that_do_not_compile_are_reported_and_never_timed():

@@ -10,7 +10,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.config_fields import brief, fields_of
 from tilewright.kernels.kernel import ConfigError, Kernel, Launch
 from tilewright.kernels.refusal import Refusal
-from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, kernel_named
+from tilewright.kernels.registry import FEW_ROWS, KERNELS, considered, few_rows, kernel_named
 from tilewright.model.prediction import Power
 from tilewright.planner import tuned
 from tilewright.planner.column_sums import adding
@@ -239,7 +239,7 @@ class Offers(NamedTuple):
 
     def _modeled(self, problem: Problem, hardware: Hardware) -> tuple[Offer, Any, str]:
         """The offer that the model says is the quickest, with its Config."""
-        rows = problem.m if problem.n <= FEW_ROWS else standing_for(problem.m)
+        rows = problem.m if problem.n <= few_rows(problem.a.dtype) else standing_for(problem.m)
         offer = self.offers[0]
         if len(self.offers) > 1:
             offer = min(self.offers, key=lambda each: each.seconds(rows, hardware))

@@ -222,12 +222,12 @@ class Family:
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        m = problem.m
+        m, most = problem.m, few_rows(problem.a.dtype)
         measured = m in known.measured
-        key = m if problem.n <= FEW_ROWS else standing_for(m), measured and m
+        key = m if problem.n <= most else standing_for(m), measured and m
         if (choice := known.choices.get(key)) is not None:
             return choice.resized(problem, hardware)
-        few = min(m, problem.n) <= few_rows(problem.a.dtype)
+        few = min(m, problem.n) <= most
         offers = known.offers.get(few)
         if offers is None:
             offers = known.offers[few] = Offers.of(problem, hardware)
@@ -256,7 +256,7 @@ class Family:
         The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         rows, hardware = problem.m, self._backend.hardware
-        few = min(rows, problem.n) <= few_rows(problem.a.dtype)
+        few = min(rows, problem.n) <= FEW_ROWS
         key = kernel.name, config, rows if few else rows & -rows & 7
         most, like = self._launches.get(key, (0, None))
         if like is None or copied:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 
 
 _APART = 1.015
-"""How much longer tiles of 256 rows take where power limits if none share operands in a cluster and out, not its
-transpose, is stored from registers (results/settled_pairs_h200.json, settled_turns_h200.json)."""
+"""How many times as long tiles of 256 rows take where power limits if they are in no cluster, are not transposed, and
+leave from registers (results/settled_pairs_h200.json, settled_turns_h200.json)."""
 
 
 class Ranking:

@@ -65,9 +65,10 @@ class Settings:
     which variants are measured. promising: the first of each kernel in that ranking, which are timed whatever the model
     says. hopeless: others are not timed to which the model gives so many times the best one's time, though its times
     are scaled to the Config that did best against them. far, near: candidates are dropped that take so many times the
-    best one's time, at a first look or when timed against the untuned choice. finalists: candidates that are timed at
-    the power limit, by `settled`: in slices that are long enough for clocks to follow a candidate's power. surely: one
-    that is less times as quick as the untuned choice has not beaten it, since slices differ by nearly as much.
+    best one's time, at a first look or when timed against the untuned choice. finalists: the most candidates that are
+    timed at the power limit, by `settled`: in slices that are as long as the budget allows, since clocks take half a
+    second to follow a candidate's power. surely: one that is less times as quick as the untuned choice has not beaten
+    it, since its times in two turns differ by as much.
     """
 
     seconds: float = 10.0
@@ -79,7 +80,7 @@ class Settings:
     near: float = 1.06
     finalists: int = 4
     settled: Protocol = field(default_factory=lambda: Settled(cycles=1, slice_seconds=0.5, warmup_seconds=0.7))
-    surely: float = 1.005
+    surely: float = 1.01
 
 
 @dataclass(frozen=True, slots=True)
