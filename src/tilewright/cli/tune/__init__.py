@@ -117,7 +117,7 @@ def tune(
             if not table:
                 show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it")
             for path, entries in others.items():
-                _list(entries, f"In {path}, which counts where those above have none that can be used")
+                _list(entries, f"In {path}, which counts where no table before it has one that can be used")
             _list(shipped, "In the package's own table, which counts where no other has one that can be used")
     if as_json:
         print_json(record)
