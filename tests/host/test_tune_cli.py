@@ -267,7 +267,7 @@ def test_tables_are_listed_exported_and_imported(folder, tmp_path, monkeypatch):
         each.cache_clear()
     shared = in_json("tune", "--list", "--gpu", "H200")["others"]
     assert [[each["m"] for each in entries] for entries in shared.values()] == [[11]]
-    assert "where those above have none that can be used" in invoke("tune", "--list", "--gpu", "H200").stdout
+    assert "where no table before it has one that can be used" in invoke("tune", "--list", "--gpu", "H200").stdout
     listed = in_json("tune", "--list", "--gpu", "H200")
     assert listed["entries"] == json.loads(json.dumps([entry(m=7).as_dict(), entry().as_dict()]))
     assert "4.25" in invoke("tune", "--list", "--gpu", "H200").stdout
