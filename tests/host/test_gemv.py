@@ -153,6 +153,18 @@ def test_few_columns_of_fp32_are_decided_about_by_the_exact_rows(m, n, k):
     assert chosen.config == GEMV.best(asked, H200)
 
 
+@pytest.mark.parametrize(("m", "n", "k", "split_k"), [(33, 129, 65, 1), (128, 1001, 77, 1), (1, 64, 4096, 4)])
+def test_the_share_of_useful_work_counts_empty_places(m, n, k, split_k):
+    asked = product(m, n, k, dtype=fp32)
+    config = next(each for each in GEMV.configs(asked, H200) if each.split_k == split_k)
+    found = GEMV.predict(config, asked, H200)
+    tiles = math.ceil(m / config.tile_m) * math.ceil(n / config.tile_n)
+    at_once = H200.clusters(split_k) * split_k * config.ctas
+    assert found.tile_count == tiles * split_k
+    inside = m * n / (tiles * config.tile_m * config.tile_n)
+    assert found.quantization == pytest.approx(inside * found.tile_count / (found.waves * at_once))
+
+
 def test_odd_rows_that_others_copy_are_read_where_they_are():
     """us of an H200 (results/gemv_odd_h200.json, odd_weights_h200.json): 10.2, and 11.6 with copies for `wgmma`."""
     assert choose(product(16, 1001, 4096, "nn"), H200).kernel is GEMV

@@ -302,9 +302,10 @@ class GemvKernel(Kernel):
         """The time of its waves: bytes cross GMEM, or steps wait for memory, which no power state changes."""
         oriented, ways, constants = self._way(config, problem, hardware)
         ctas = self.tile_count(constants, oriented)
-        made = ctas // config.split_k * config.tile_m * config.tile_n
-        used = oriented.m * oriented.n * oriented.batch_count / made
-        waves = ceil(ctas / ways.at_once.item())
+        at_once = ways.at_once.item()
+        waves = ceil(ctas / at_once)
+        places = waves * at_once / config.split_k * config.tile_m * config.tile_n
+        used = oriented.m * oriented.n * oriented.batch_count / places
         return Prediction(ctas, waves, used, predicted(ways, oriented).item(), oriented.flops)
 
     def breakdown(
@@ -330,13 +331,14 @@ def _offered(features: GemvFeatures, tile_m: int) -> Iterator[GemvConfig]:
     elif by_mma and tile_m < _MOST_AHEAD and (features.b_straddles or features.b_bytes < 16):
         rows.append(_MOST_AHEAD)  # narrow parts of k: where chunks are cut, wide ones gain nothing
     least = 8 if by_mma and not k_major else 4  # loads of weights that a thread has under way: more help nobody
-    most = 4 if by_mma or tile_m <= _MOST_AHEAD else 2  # steps: where activations wait for theirs, more do not help
     for tile_m in rows:
         k_parts, tiles_n = _cut(by_mma, k_major, tile_m)
         for split_k, tile_n, warps, loaded in product((1, 2, 4, 8), tiles_n, (8, 16, 4), (2 * least, least)):
             config = GemvConfig(tile_m, tile_n, k_parts, warps, split_k=split_k)
             in_flight, rest = divmod(loaded, wide_loads(config, k_major))
-            if 0 < in_flight <= most and not rest and tile_m * tile_n % (2 * split_k) == 0:
+            if in_flight > 2 and not by_mma and tile_m > _MOST_AHEAD:
+                continue  # activations wait for their own step, so more weights under way do not help
+            if in_flight and not rest and tile_m * tile_n % (2 * split_k) == 0:
                 yield replace(config, in_flight=in_flight)
 
 

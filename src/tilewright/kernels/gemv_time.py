@@ -47,8 +47,8 @@ _SIXTEEN = 1.12
 """How much longer more than 8 rows take: a lane adds up twice the sums, and reads twice the activations."""
 
 _ROWS_FP32 = {8: (1.35, 1.25), 16: (1.95, 1.75)}
-"""The same of fp32, which CUDA cores multiply, with so many rows, where B is contiguous along k, and where along n
-(results/fp32_rows_h200.json)."""
+"""How much longer tiles of so many rows of fp32 take, which CUDA cores multiply: where B is contiguous along k, and
+where it is along n. Measured on an H200 (results/fp32_rows_h200.json), and taken for every GPU."""
 
 _LAST_WAVE = 0.55
 """The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
@@ -60,6 +60,7 @@ _RANKED, _RANKED_ACROSS, _RANKED_COPIED = (0.89, 0.94), (1.04, 1.16), 0.84
 """What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
 contiguous along k, and where it is along n; and where others copy it. Those by which `wgmma` chooses are mostly too
 short, and most of all for the fewest rows and with copies."""
+
 TREES_OF_GEMV = TREES["2"].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
 
@@ -133,7 +134,7 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
                 config.tile_n / config.split_k * constants.Input.nbytes,
                 hardware.sm_count,
                 _STREAMED / narrow * hardware.memory_bandwidth,
-                (1.0 if constants.b_k_major else _ACROSS) * _rows(constants),
+                (1.0 if constants.b_k_major else _ACROSS) * _slower_by_rows(constants),
             )
         )
         of_config.append(
@@ -146,8 +147,8 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
     return Ways(knows(fitting[0][1].Input, hardware), np.array(of_config, np.float64).T, *np.array(rows, np.float64).T)
 
 
-def _rows(constants: Any) -> float:
-    """How much longer many rows take."""
+def _slower_by_rows(constants: Any) -> float:
+    """How many times as long a tile takes for its number of rows."""
     if constants.Input == fp32:
         return _ROWS_FP32.get(constants.tile_m, (1.0, 1.0))[not constants.b_k_major]
     return _SIXTEEN if constants.tile_m > 8 else 1.0
