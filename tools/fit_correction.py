@@ -34,7 +34,7 @@ from tilewright.model.cost import fixed, found_of, is_short, prepare  # noqa: E4
 from tilewright.model.prediction import costs_of  # noqa: E402
 from tilewright.model.ranking import correction  # noqa: E402
 from tilewright.model.ranking.correction import FEATURES, GROUPS, NEAREST, TREES, Correction, OfProducts  # noqa: E402
-from tilewright.model.ranking.trees import Trees  # noqa: E402
+from tilewright.model.ranking.trees import Trees, letters_of  # noqa: E402
 from tilewright.model.tiling.tiles import Array  # noqa: E402
 
 RECORDS = {
@@ -239,7 +239,8 @@ def stored(model: Any, features: Sequence[str], depth: int, unit: float) -> dict
         path = Path(folder) / "model.json"
         model.save_model(str(path), format="json")
         found = json.loads(path.read_text(encoding="utf-8"))["oblivious_trees"]
-    content: dict[str, Any] = {"features": features, "unit": unit, "asked": [], "thresholds": [], "leaves": []}
+    content: dict[str, Any] = {"features": features, "unit": unit, "asked": [], "leaves": []}
+    thresholds = []
     for tree in found:
         unasked = depth - len(tree["splits"])  # questions whose answer is always no
         asked = [split["float_feature_index"] for split in tree["splits"]] + [0] * unasked
@@ -248,9 +249,16 @@ def stored(model: Any, features: Sequence[str], depth: int, unit: float) -> dict
         leaves[: len(tree["leaf_values"])] = [round(value / unit) for value in tree["leaf_values"]]
         order = sorted(range(depth), key=lambda question: (asked[question], borders[question]))
         content["asked"].append([asked[question] for question in order])
-        content["thresholds"].append([borders[question] for question in order])
-        content["leaves"].append(moved(leaves, order))
-    return content
+        thresholds.append([borders[question] for question in order])
+        content["leaves"].append(letters_of(moved(leaves, order)))
+    return content | placed(content["asked"], thresholds, len(features))
+
+
+def placed(asked: Sequence[Sequence[int]], thresholds: Sequence[Sequence[float]], features: int) -> dict[str, Any]:
+    """The thresholds of each feature once, in order, and for each question the place of its own, which packs better."""
+    questions = [list(zip(*tree, strict=True)) for tree in zip(asked, thresholds, strict=True)]
+    known = [sorted({t for tree in questions for f, t in tree if f == feature}) for feature in range(features)]
+    return {"thresholds": known, "places": [[known[f].index(t) for f, t in tree] for tree in questions]}
 
 
 def moved(leaves: Any, order: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from tilewright.hardware import GPUS, H20, H100_PCIE, H100_SXM, H200, H800
 from tilewright.kernels.wgmma.space import Limits, Space
 from tilewright.model.cost import found_of, is_short
 from tilewright.model.ranking.correction import FEATURES, NEAREST, TREES, is_known, is_limited_by_power, trees
-from tilewright.model.ranking.trees import Trees
+from tilewright.model.ranking.trees import Trees, leaves_of, thresholds_of
 
 LIMITS = Limits((False, False), (1024, 1024), 2, out_by_tma=True)
 
@@ -49,7 +49,7 @@ def test_trees_are_walked_question_by_question(groups):
 @pytest.mark.parametrize("name", TREES)
 def test_the_trees_of_the_package_are_whole(name):
     stored = json.loads(TREES[name].read_text())
-    asked, thresholds, leaves = (np.array(stored[name]) for name in ("asked", "thresholds", "leaves"))
+    asked, thresholds, leaves = np.array(stored["asked"]), thresholds_of(stored), leaves_of(stored)
     count, depth = asked.shape
     assert thresholds.shape == (count, depth)
     assert leaves.shape == (count, 2**depth)
@@ -81,7 +81,7 @@ def test_choices_are_those_of_trees_that_are_walked(name, dtype, least, most):
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]
         features = ranking._of_products(short, *product[1:]).features(found, m, ways)
-        shares = [walked(trees, stored["thresholds"], stored["leaves"], each) for each in features.T]
+        shares = [walked(trees, thresholds_of(stored), leaves_of(stored), each) for each in features.T]
         assert ranking.best(*product) == ways[(found.us[ways] * np.exp(np.array(shares) * stored["unit"])).argmin()]
 
 

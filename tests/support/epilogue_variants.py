@@ -1,5 +1,7 @@
 """The translation units of generated cases whose epilogue is an expression."""
 
+from dataclasses import replace
+
 from support.variant import NO_OVERLAP, SMALL, SQUARE, Variant
 from tilewright.kernels.copy import CopyConfig
 from tilewright.kernels.gemv import GemvConfig
@@ -66,7 +68,7 @@ SCALED = {
 
 GATES = (
     Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", n_multiple=2, gate="interleaved", **SWIGLU),
-    Variant("simt", SQUARE, "fp32", "k4", "k4", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
+    Variant("simt", replace(SQUARE, split_k=4), "fp32", "k4", "k4", 4, "bf16", n_multiple=2, gate="stacked", **SCALED),
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", n_multiple=2, gate="stacked", **SWIGLU),
     Variant("mma", MmaConfig(), "fp16", "mn2", "mn2", 2, "fp16", n_multiple=2, gate="interleaved", **SCALED),
     Variant("mma", SMALL, "bf16", "k2", "k2", 8, "fp32", n_multiple=2, gate="stacked", **SCALED),

@@ -237,6 +237,7 @@ BYTES = WgmmaConfig(64, 64, 2, tile_k=128, **DIRECT)
 SUBJECTS = (
     Subject("simt", "simt", SimtConfig(64, 64, 16, 32, 32, 8, 4), "fp32", (70, 134, 60)),
     Subject("simt, odd rows", "simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", (69, 131, 45)),
+    Subject("simt, k in two parts", "simt", SimtConfig(64, 64, 8, 32, 32, 8, 4, 8, 2), "fp32", (69, 131, 45)),
     Subject("mma, 3 stages", "mma", SHORT, "bf16", (72, 136, 264)),
     Subject("mma, 4 stages of 64", "mma", MmaConfig(64, 64, 64, 4), "fp16", (72, 136, 456)),
     Subject("mma, expression, sums of columns", "mma", SHORT, "bf16", (72, 136, 264), **SUMMED),

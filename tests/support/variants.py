@@ -4,6 +4,8 @@ Everything else about a case (shapes, strides within the class, alignment, batch
 decided at run time and free.
 """
 
+from dataclasses import replace
+
 from support.epilogue_variants import EXPRESSIONS, GATES, OUTPUTS
 from support.low_precision_variants import LOW_PRECISION
 from support.narrow_variants import NARROW
@@ -174,6 +176,7 @@ WGMMA = (
     *SWAPPED,
 )  # fmt: skip
 
+WIDE = SimtConfig(32, 128, 32, 32, 32, 8, 4)
 SIMT = (
     Variant("simt", SQUARE, "fp32", "k16", "k16", 8, "fp32"),
     Variant("simt", SimtConfig(), "fp32", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
@@ -183,11 +186,11 @@ SIMT = (
     Variant("simt", SQUARE, "fp32", "k16", "mn4", 8, "fp32", c="bf16", activation="gelu_tanh"),
     Variant("simt", SQUARE, "fp32", "mn4", "k16", 4, "bf16", activation="relu"),
     Variant("simt", SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32", "mn16", "k4", 8, "fp32", bias="bf16"),
-    Variant("simt", SimtConfig(64, 64, 8, 32, 32, 8, 4), "fp32", "k16", "k16", 4, "fp16", c="fp16", activation="silu"),
-    Variant("simt", SimtConfig(64, 64, 32, 32, 32, 8, 4), "fp32", "k4", "mn4", 4, "fp32", c="fp32", activation="gelu"),
+    Variant("simt", replace(SQUARE, split_k=2), "fp32", "k16", "k16", 4, "fp16", c="fp16", activation="silu"),
+    Variant("simt", replace(WIDE, split_k=8), "fp32", "k4", "mn4", 4, "fp32", c="fp32", activation="gelu"),
     Variant("simt", SimtConfig(128, 64, 16, 32, 32, 8, 4, 1), "fp32", "mn16", "k16", 8, "fp32", bias="fp32"),
     Variant("simt", SQUARE, "fp32", "k4", "mn16", 2, "bf16", c="bf16", bias="fp32", activation="gelu_tanh"),
-    Variant("simt", SimtConfig(32, 32, 8, 32, 32, 8, 4), "fp32", "mn4", "k4", 8, "fp32"),
+    Variant("simt", SimtConfig(32, 32, 8, 32, 32, 8, 4, 8, 4), "fp32", "mn4", "k4", 8, "fp32"),
 )
 
 COPY = (

@@ -106,7 +106,7 @@ class GemvKernel(Kernel):
     name = "gemv"
     unit = "mma"
     contends = True
-    summary = "few rows: weights go from memory to registers; bf16, fp16 and fp32, every shape and stride"
+    summary = "few rows or columns: weights go from memory to registers; bf16, fp16 and fp32, every shape and stride"
     config_type = GemvConfig
     header = "kernels/gemv.cuh"
     rules = (
@@ -227,10 +227,6 @@ class GemvKernel(Kernel):
     def launch_options(self, config: GemvConfig) -> dict[str, int]:
         """`prefetch`."""
         return {"prefetch": config.prefetch}
-
-    def remark(self, config: GemvConfig) -> str:
-        """Where k is split."""
-        return f"has each tile summed by {config.split_k} CTAs" if config.split_k > 1 else ""
 
     def features(self, problem: Problem) -> GemvFeatures:
         """The storage and alignment of A and B, and the epilogue."""

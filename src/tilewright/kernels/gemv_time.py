@@ -50,6 +50,10 @@ _ROWS_FP32 = {8: (1.35, 1.25), 16: (1.95, 1.75)}
 """How much longer tiles of so many rows of fp32 take, which CUDA cores multiply: where B is contiguous along k, and
 where it is along n. Measured on an H200 (results/fp32_rows_h200.json), and taken for every GPU."""
 
+_SINGLE_FP32 = 1.35
+"""How much longer those of 16 rows take if elements of activations are loaded one by one (the same record, and
+results/fp32_split_h200.json and fp32_random_h200.json)."""
+
 _LAST_WAVE = 0.55
 """The share of the time of empty places in the last wave, if it is the second one; later on, CTAs begin apart."""
 
@@ -150,7 +154,8 @@ def ways_of(fitting: Sequence[tuple[Any, Any]], hardware: Hardware) -> Ways:
 def _slower_by_rows(constants: Any) -> float:
     """How many times as long a tile takes for its number of rows."""
     if constants.Input == fp32:
-        return _ROWS_FP32.get(constants.tile_m, (1.0, 1.0))[not constants.b_k_major]
+        single = constants.tile_m > 8 and constants.a_bytes < 8
+        return _ROWS_FP32.get(constants.tile_m, (1.0, 1.0))[not constants.b_k_major] * (_SINGLE_FP32 if single else 1.0)
     return _SIXTEEN if constants.tile_m > 8 else 1.0
 
 
@@ -190,8 +195,11 @@ def arithmetic(ways: Ways, found: _Waves) -> Array:
 def ranked(tile_m: int, constants: Any) -> float:
     """What the time that is compared with those of other kernels is of that of Configs with so many rows.
 
-    constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned.
+    constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned. Times of
+    fp32 are compared with those of `simt`, which are not too short.
     """
+    if constants.Input == fp32:
+        return 1.0
     if constants.b_bytes < 16 or constants.b_straddles:
         return _RANKED_COPIED
     return (_RANKED if constants.b_k_major else _RANKED_ACROSS)[tile_m > 8]

@@ -192,7 +192,8 @@ class Kernel(ABC):
 
     def remark(self, config: Any) -> str:
         """What a user should know of a Config besides its values, in a few words; usually empty."""
-        return ""
+        split_k = getattr(config, "split_k", 1)
+        return f"has each tile summed by {split_k} CTAs" if split_k > 1 else ""
 
     def compiled(self, config: Any) -> Any:
         """The Config that is compiled for this one: it differs in what `launch_options` passes at run time."""
@@ -262,6 +263,17 @@ class Kernel(ABC):
                 config,
                 f"it launches clusters of {constants.cluster} CTAs, each on an SM of its own, and {hardware.name} has "
                 f"{hardware.sm_count}: take smaller clusters",
+            )
+        if constants.cluster > 1 and hardware.capability < 90:
+            raise ConfigError.of(
+                config,
+                f"it launches clusters of {constants.cluster} CTAs, which need sm_90, and {hardware.its_arch}: take 1",
+            )
+        if constants.split_k > 1 and problem.batch_invariant:
+            raise ConfigError.of(
+                config,
+                "it splits k, and with batch_invariant=True all rows are summed in one order whatever their number: "
+                "take split_k=1",
             )
         tiles = self.tile_count(constants, problem)
         if tiles > MAX_TILES:

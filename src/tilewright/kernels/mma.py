@@ -1,16 +1,17 @@
 """Kernel `mma`: mma.sync tensor cores with a cp.async pipeline; types of 2 bytes and 1, every shape and stride."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
 
 from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
+from tilewright.kernels.mma_time import narrow_seconds, prepared, times, with_narrow
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel, tile_count
-from tilewright.model.prediction import serial_launch_seconds
+from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem, cuts_k
-from tilewright.rounding import ceil_div
+from tilewright.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +41,6 @@ class MmaConfig:
         """Shared memory of a CTA: all stages of A's and B's tiles, of elements of so many bytes."""
         return self.stages * (self.tile_m + self.tile_n) * self.tile_k * nbytes
 
-
-_GATHERED = {1: 0.51e-6, 2: 0.65e-6, 4: 0.41e-6, 8: 0.34e-6}
-"""The time in which an SM gathers 64 rows of A and of B along 32 of k, by the bytes of a copy.
-
-It and what follows were fitted to launches of results/narrow*_h100.json, and miss the 471 that these have now by 9% on
-average.
-"""
-
-_AT_ONCE = 1.3
-"""How many times such rows an SM gathers at least in one latency."""
-
-_BEGUN, _STORED = 0.95e-6, 0.154e-6
-"""The time of an overlapped launch without these, and that in which an SM stores 1024 results behind narrow copies."""
 
 _VECTOR_COPIES = (MmaConfig(), MmaConfig(tile_n=256, warps_n=4, stages=3), MmaConfig(tile_m=64, tile_n=64))
 # Narrow copies and loads by element need more registers and instructions: twice the warps for the same tile.
@@ -183,19 +171,45 @@ class MmaKernel(TiledKernel):
         configs = _NARROW_COPIES if few else _VECTOR_COPIES
         return configs if problem.a.dtype.nbytes > 1 else tuple(map(_of_bytes, configs))
 
-    def narrow_seconds(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> tuple[float, float]:
-        """Those of elements that are gathered, if copies are narrow, and of results behind them."""
-        narrowest = self._narrowest(problem._replace(m=1))
-        if narrowest == 16:
-            return 0.0, 0.0
-        tiles = max(1.0, tile_count(config, problem) / hardware.sm_count)  # of an SM
-        if narrowest < 4 or config.threads > 128:  # else three CTAs share an SM, and their copies overlap
-            tiles = ceil(tiles)
-        steps = ceil_div(problem.k, config.tile_k) * config.tile_k / 32
-        rows = max(_AT_ONCE, tiles * (config.tile_m + config.tile_n) / 128)
-        results = tiles * min(config.tile_m, problem.m) * min(config.tile_n, problem.n) / 1024
-        begun = _BEGUN + serial_launch_seconds(hardware)
-        return begun, _GATHERED[narrowest] * steps * rows + _STORED * results
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[MmaConfig]:
+        """Those offered, the quickest by `ranked_seconds` first; Configs of equal time keep their order.
+
+        Where memory alone takes longer than they do, what they take without that decides.
+        """
+        return [config for *_, config in self._ranked(problem, hardware)]
+
+    def best(self, problem: Problem, hardware: Hardware) -> MmaConfig:
+        """The first of `configs`."""
+        return self._ranked(problem, hardware)[0][-1]
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        return self._ranked(problem, hardware)[0][0]
+
+    def _ranked(self, problem: Problem, hardware: Hardware) -> list[tuple[float, float, MmaConfig]]:
+        """What `predict` says of the offered Configs, their times without memory's, and they, in order.
+
+        m is rounded up to 8, of which tiles are multiples, so that choices are shared. An empty sum still has tiles to
+        store.
+        """
+        return self._times(problem._replace(m=round_up(problem.m, 8), k=max(problem.k, 1)), hardware)
+
+    @lru_cache(maxsize=2)  # noqa: B019 (asked for twice in a row where kernels contend)
+    def _times(self, problem: Problem, hardware: Hardware) -> list[tuple[float, float, MmaConfig]]:
+        return times(self.offered(problem), problem, hardware, self._narrowest(problem._replace(m=1)))
+
+    def predict(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
+        """The time that the model gives a Config, with its narrow accesses."""
+        predicted = predict(problem, prepared(config, power, problem.a.dtype, hardware), hardware)
+        return predicted._replace(seconds=max(predicted.seconds, sum(self._narrow_seconds(config, problem, hardware))))
+
+    def breakdown(self, config: MmaConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Breakdown:
+        """The parts of that time, and its limits."""
+        found = breakdown(problem, prepared(config, power, problem.a.dtype, hardware), self.unit, hardware)
+        return with_narrow(found, *self._narrow_seconds(config, problem, hardware))
+
+    def _narrow_seconds(self, config: MmaConfig, problem: Problem, hardware: Hardware) -> tuple[float, float]:
+        return narrow_seconds(config, problem, hardware, self._narrowest(problem._replace(m=1)))
 
     @lru_cache(maxsize=256)  # noqa: B019 (kernels are few and kept)
     def _narrowest(self, problem: Problem) -> int:

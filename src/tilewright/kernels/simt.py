@@ -1,12 +1,17 @@
 """Kernel `simt`: fp32 on the CUDA cores, warp-tiled; every shape, stride and alignment."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, oversized
+from tilewright.kernels.simt_time import Array, Ways, breakdown, prediction, seconds, ways_of
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.problem import Problem
+from tilewright.rounding import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class SimtConfig:
 
     A CTA makes one (`tile_m`, `tile_n`) tile of out, `tile_k` at a time through two buffers in shared memory; a warp
     makes (`warp_m`, `warp_n`) of it, and a thread (`thread_m`, `thread_n`); CTAs walk out in bands of `group_m` tile
-    rows.
+    rows. A cluster is `split_k` CTAs that make one tile, each the sum over a part of k.
     """
 
     tile_m: int = 128
@@ -26,6 +31,7 @@ class SimtConfig:
     thread_m: int = 8
     thread_n: int = 8
     group_m: int = 8
+    split_k: int = 1
 
     @property
     def threads(self) -> int:
@@ -33,15 +39,35 @@ class SimtConfig:
         return 32 * (self.tile_m // max(self.warp_m, 1)) * (self.tile_n // max(self.warp_n, 1))
 
     def smem_bytes(self, nbytes: int) -> int:
-        """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements of so many bytes."""
-        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * nbytes
+        """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements of so many bytes.
 
+        With `split_k`, also a tile of sums, which the CTAs of the cluster send.
+        """
+        sums = self.tile_m * self.tile_n if self.split_k > 1 else 0
+        return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * nbytes + 4 * sums
+
+
+_LARGEST = SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16)
+
+_SMALL = SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)
 
 _CANDIDATES = (
     SimtConfig(),
-    SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16),
-    SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4),
+    _LARGEST,
+    _SMALL,
+    replace(_SMALL, tile_k=32),
+    replace(_SMALL, tile_m=32, tile_n=128),
+    replace(_SMALL, tile_m=128, tile_n=32),
 )
+"""A Config for each tile; of equal ones, the first is taken."""
+
+_SPLIT = tuple(
+    replace(each, split_k=parts)
+    for parts in (1, 2, 4, 8)
+    for each in _CANDIDATES
+    if parts == 1 or each != _LARGEST  # with half a tile each, smaller ones suit better
+)
+"""All Configs on GPUs that have clusters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +130,12 @@ class SimtKernel(TiledKernel):
             "tile_n * tile_k % (threads * b_copy_elements) == 0",
             "every thread has the same part in loading B's tile: take larger warp blocks or a larger tile_n or tile_k",
         ),
+        (
+            "(split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8) and thread_m % split_k == 0",
+            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters, and each ends with as many rows of a "
+            "thread: make thread_m a multiple of split_k",
+        ),
+        ("split_k == 1 or not sums_columns", "columns are summed over whole tiles of sums: take split_k=1"),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
@@ -116,9 +148,35 @@ class SimtKernel(TiledKernel):
             return Refusal(f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.its_arch}")
         return narrow_out_refused(problem, hardware) or oversized(problem)
 
-    def offered(self, problem: Problem) -> tuple[SimtConfig, ...]:
-        """A Config for each tile size."""
-        return _CANDIDATES
+    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
+        """Those offered, the quickest first; Configs of equal time keep their order."""
+        configs, times = self._timed(problem, hardware)
+        return [configs[index] for index in times.argsort(kind="stable")]
+
+    def best(self, problem: Problem, hardware: Hardware) -> SimtConfig:
+        """The first of `configs`."""
+        configs, times = self._timed(problem, hardware)
+        return configs[int(times.argmin())]
+
+    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
+        """The time by which it is ranked."""
+        return float(self._timed(problem, hardware)[1].min())
+
+    def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[SimtConfig], Array]:
+        """The Configs that are offered, and their seconds; m is rounded up to 8, so that choices are shared."""
+        splits = hardware.capability >= 90 and hardware.sm_count >= _SPLIT[-1].split_k
+        splits = splits and not (problem.batch_invariant or problem.epilogue.sums_columns)
+        return _times(splits, problem._replace(m=round_up(problem.m, 8)), hardware)
+
+    def predict(self, config: SimtConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
+        """The time of its waves, which no power state changes."""
+        return prediction(ways_of((config,), hardware), problem, hardware)
+
+    def breakdown(
+        self, config: SimtConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
+    ) -> Breakdown:
+        """The parts of that time, and its limits."""
+        return breakdown(ways_of((config,), hardware), problem, hardware)
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """Four if 16 bytes are aligned, else one."""
@@ -131,3 +189,17 @@ class SimtKernel(TiledKernel):
             lanes_m=config.warp_m // max(config.thread_m, 1),
             lanes_n=config.warp_n // max(config.thread_n, 1),
         )
+
+
+@lru_cache(maxsize=2)  # asked for twice in a row where kernels contend
+def _times(splits: bool, problem: Problem, hardware: Hardware) -> tuple[Sequence[SimtConfig], Array]:
+    return _offered(splits), seconds(_ways(splits, hardware), problem, hardware)
+
+
+@lru_cache(maxsize=16)
+def _ways(splits: bool, hardware: Hardware) -> Ways:
+    return ways_of(_offered(splits), hardware)
+
+
+def _offered(splits: bool) -> Sequence[SimtConfig]:
+    return _SPLIT if splits else _CANDIDATES

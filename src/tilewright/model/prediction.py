@@ -29,7 +29,7 @@ _IN_TURNS = Costs(*[0.0] * len(Costs._fields))._replace(
     launch=2.5,
     store=inf,
 )
-"""The Costs of `mma` and `simt` whose launches overlap, but for `clock` and `fill`, which depend on the GPU."""
+"""The Costs of `mma` if its launches overlap, but for `clock` and `fill`, which depend on the GPU."""
 
 _DELIVERY = 64
 """Multiply-adds of an SM in the time in which an element of A or B reaches it, as far as multiplying does not hide it.
@@ -37,11 +37,11 @@ _DELIVERY = 64
 It is fitted, and not a fact of a GPU.
 """
 
-_PACE = {"mma": 1.11, "cuda_cores": 1.35}
-"""Clocks of a step of `mma` and of `simt` that pass in one clock of the data sheet, fitted along with _DELIVERY.
+_PACE = 1.11
+"""Clocks of a step of `mma` that pass in one clock of the data sheet, fitted along with _DELIVERY.
 
-On an H200 they took 12.7, 370 and 2766 us, and 62.9, 2759 and 21955 us, for 1024^3, 4096^3 and 8192^3
-(results/ladder_*.json, bursts). GPUs before Hopper were not measured.
+On an H200 1024^3, 4096^3 and 8192^3 took 12.7, 370 and 2766 us (results/ladder_*.json, bursts). GPUs before Hopper were
+not measured.
 """
 
 _MMA_ON_HOPPER = 0.63
@@ -57,7 +57,7 @@ def costs_of(unit: Unit, dtype: DType, gpu: Hardware, short: bool = False) -> Co
     """The Costs of a kernel that multiplies elements of `dtype` with `unit`; short: of products that `is_short`."""
     if unit == "wgmma":
         return COSTS_OF_SHORT if short else COSTS_OF_BYTES if dtype.nbytes == 1 else COSTS
-    pace = _PACE[unit] * (_MMA_ON_HOPPER if unit == "mma" and gpu.capability == 90 else 1.0)
+    pace = _PACE * (_MMA_ON_HOPPER if gpu.capability == 90 else 1.0)
     return _IN_TURNS._replace(
         clock=gpu.clock(unit) / 1e6 * pace,
         fill=gpu.macs(unit, dtype) * dtype.nbytes / _DELIVERY,
@@ -258,8 +258,6 @@ def breakdown(problem: Problem, prepared: Prepared, unit: Unit, gpu: Hardware, r
         limits["delivery of elements"] = limits.pop("writes to SMEM")
         rate = 2e-6 * gpu.macs(unit, problem.a.dtype) * gpu.clock(unit) * gpu.sm_count
         limits["tensor cores"] = max(limits["tensor cores"], problem.flops / rate)
-    if unit == "cuda_cores":
-        limits["CUDA cores"] = limits.pop("tensor cores")
     evenly = clusters / tiles.clusters_at_once.item() / waves if waves > 1 else 1.0
     floor = max(limits.get(name, 0.0) for name in ("power", "GMEM", "stores"))  # which waves do not change
     tail = max(0.0, min(looped * (1 - evenly), looped - floor))

@@ -10,14 +10,20 @@
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
 //   lane row 1   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
+//
+// With few tiles and a long k, the split_k CTAs of a cluster each take a part of k (sm_90). Lanes
+// then exchange their sums through SMEM, and each ends with a part of its rows.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "epilogue/group_sums.cuh"
 #include "layout/raster.cuh"
 #include "mainloop/tile_cursor.cuh"
 #include "parameters.cuh"
+#include "ptx/cluster.cuh"
 #include "ptx/grid_dependency.cuh"
 #include "ptx/shared_memory.cuh"
+#include "ptx/st_cluster.cuh"
+#include "scheduler/cluster_place.cuh"
 #include "types.cuh"
 
 namespace tilewright {
@@ -30,6 +36,56 @@ template <class Config>
 struct Storage {
   alignas(16) float a[2][Config::tile_k * pitch<Config::tile_m>];  // (buffer, tile_k, tile_m)
   alignas(16) float b[2][Config::tile_k * pitch<Config::tile_n>];  // (buffer, tile_k, tile_n)
+};
+
+// The sums of the CTAs of a cluster, behind their Storage: of each sender (row, 4 columns, thread).
+template <class Config>
+class PartSums {
+  static constexpr int vectors = Config::thread_n / 4;
+
+  // Where this thread's values of a row from the CTA of a part are, in any CTA: an SMEM address.
+  static __device__ __forceinline__ uint32_t row_of(uint32_t received, int sender, int row) {
+    return received + ((sender * rows + row) * vectors * Config::threads + threadIdx.x) * 16;
+  }
+
+ public:
+  static constexpr int rows = Config::thread_m / Config::split_k;  // of a lane, in the end
+  static_assert(sizeof(Storage<Config>) + Config::tile_m * Config::tile_n * sizeof(float) ==
+                Config::smem_bytes);
+
+  // From this lane's sums over a part of k to those over all of k, of the rows from part * rows on.
+  // By all threads of the cluster, which add in the order of parts.
+  static __device__ __forceinline__ void exchange(
+      float (&kept)[rows][Config::thread_n], const float (&all)[Config::thread_m][Config::thread_n],
+      uint32_t received, int part) {
+    wait_for_starts();
+#pragma unroll
+    for (int i = 0; i < Config::thread_m; ++i) {
+      const uint32_t there = cluster_address(row_of(received, part, i % rows), i / rows);
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        store_cluster(
+            there + v * Config::threads * 16,
+            make_float4(all[i][v * 4], all[i][v * 4 + 1], all[i][v * 4 + 2], all[i][v * 4 + 3]));
+      }
+    }
+    cluster_sync();
+#pragma unroll
+    for (int sender = 0; sender < Config::split_k; ++sender) {
+#pragma unroll
+      for (int i = 0; i < rows; ++i) {
+#pragma unroll
+        for (int v = 0; v < vectors; ++v) {
+          float4 four;
+          load_shared(four, row_of(received, sender, i) + v * Config::threads * 16);
+          kept[i][v * 4] += four.x;
+          kept[i][v * 4 + 1] += four.y;
+          kept[i][v * 4 + 2] += four.z;
+          kept[i][v * 4 + 3] += four.w;
+        }
+      }
+    }
+  }
 };
 
 // Brings the tiles of one operand along k into SMEM: `fetch` loads one into registers, `put` stores
@@ -171,17 +227,43 @@ __device__ __forceinline__ void store_and_sum(
   }
 }
 
+// Finishes and stores rows of a lane's pieces, of which the first is row `first` of these; the
+// pieces start at (m, n).
+template <class Config, int rows>
+__device__ __forceinline__ void store(const Epilogue<Config>& epilogue,
+                                      const float (&sums)[rows][Config::thread_n], int first, int m,
+                                      int n) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i) {
+    const int own = first + i, row_m = m + own / 4 * 4 * Config::lanes_m + own % 4;
+    if (row_m >= epilogue.parameters.m) return;
+    const EpilogueRow<Config> row = epilogue.at_row(row_m);
+#pragma unroll
+    for (int j = 0; j < Config::thread_n; j += 2) {
+      row.store_pair(sums[i][j], sums[i][j + 1], n + j / 4 * 4 * Config::lanes_n + j % 4);
+    }
+  }
+}
+
 template <class Config>
 __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
-  static_assert(sizeof(Storage<Config>) == Config::smem_bytes);
+  constexpr bool splits = Config::split_k > 1;
+  static_assert(splits || sizeof(Storage<Config>) == Config::smem_bytes);
   extern __shared__ __align__(16) unsigned char smem[];
   Storage<Config>& storage = *reinterpret_cast<Storage<Config>*>(smem);
 
+  if constexpr (splits) announce_start();
+  const ClusterPlace<Config> place;
   const int tiles_m = ceil_div(parameters.m, Config::tile_m);
   const int tiles_n = ceil_div(parameters.n, Config::tile_n);
-  const int tiles_k = ceil_div(parameters.k, Config::tile_k);
-  const TileIndex tile =
-      grouped_tile(blockIdx.x, tiles_m, tiles_n, parameters.batch_count, Config::group_m);
+  // The part of k from first_k on, which may be empty.
+  const int part_k =
+      ceil_div(ceil_div(parameters.k, Config::tile_k), Config::split_k) * Config::tile_k;
+  const int first_k = place.part * part_k;
+  const int k = splits ? maximum(minimum(parameters.k - first_k, part_k), 0) : parameters.k;
+  const int tiles_k = ceil_div(k, Config::tile_k);
+  const TileIndex tile = grouped_tile(blockIdx.x / Config::split_k, tiles_m, tiles_n,
+                                      parameters.batch_count, Config::group_m);
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
 
   constexpr int warps_n = Config::tile_n / Config::warp_n;
@@ -192,12 +274,14 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const MatrixParameters &a = parameters.a, &b = parameters.b;
   StagedCopy<Config::tile_m, Config::tile_k, Config::a_k_major, Config::a_copy_elements,
              Config::threads>
-      copy_a(static_cast<const float*>(a.pointer) + batch_offset(parameters, a, tile.batch),
-             a.row_stride, a.column_stride, first_m, parameters.m, parameters.k);
+      copy_a(static_cast<const float*>(a.pointer) + batch_offset(parameters, a, tile.batch) +
+                 first_k * a.column_stride,
+             a.row_stride, a.column_stride, first_m, parameters.m, k);
   StagedCopy<Config::tile_n, Config::tile_k, Config::b_k_major, Config::b_copy_elements,
              Config::threads, IsStacked<Config>>
-      copy_b(static_cast<const float*>(b.pointer) + batch_offset(parameters, b, tile.batch),
-             b.column_stride, b.row_stride, first_n, parameters.n, parameters.k,
+      copy_b(static_cast<const float*>(b.pointer) + batch_offset(parameters, b, tile.batch) +
+                 first_k * b.row_stride,
+             b.column_stride, b.row_stride, first_n, parameters.n, k,
              parameters.n / 2 * b.column_stride);
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
@@ -233,20 +317,16 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   }
 
   const Epilogue<Config> epilogue(parameters, tile.batch);
-  if constexpr (HasColumnSums<Config>) {
-    store_and_sum(epilogue, accumulators, first_m + thread_m, first_n + thread_n);
+  const int m = first_m + thread_m, n = first_n + thread_n;
+  if constexpr (splits) {
+    float sums[PartSums<Config>::rows][Config::thread_n] = {};
+    PartSums<Config>::exchange(sums, accumulators, shared_address(smem + sizeof(storage)),
+                               place.part);
+    store(epilogue, sums, place.part * PartSums<Config>::rows, m, n);
+  } else if constexpr (HasColumnSums<Config>) {
+    store_and_sum(epilogue, accumulators, m, n);
   } else {
-#pragma unroll
-    for (int i = 0; i < Config::thread_m; ++i) {
-      const int m = first_m + thread_m + i / 4 * 4 * Config::lanes_m + i % 4;
-      if (m >= parameters.m) return;
-      const EpilogueRow<Config> row = epilogue.at_row(m);
-#pragma unroll
-      for (int j = 0; j < Config::thread_n; j += 2) {
-        row.store_pair(accumulators[i][j], accumulators[i][j + 1],
-                       first_n + thread_n + j / 4 * 4 * Config::lanes_n + j % 4);
-      }
-    }
+    store(epilogue, accumulators, 0, m, n);
   }
 }
 

@@ -5,11 +5,18 @@
 
 namespace tilewright {
 
-// 8 bytes to an aligned `cluster_address`. PTX ISA: "st", state space .shared::cluster.
+// 8 or 16 bytes to an aligned `cluster_address`. PTX ISA: "st", state space .shared::cluster.
 __device__ __forceinline__ void store_cluster(uint32_t address, float2 values) {
   asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};"
                :
                : "r"(address), "f"(values.x), "f"(values.y)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_cluster(uint32_t address, float4 values) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};"
+               :
+               : "r"(address), "f"(values.x), "f"(values.y), "f"(values.z), "f"(values.w)
                : "memory");
 }
 

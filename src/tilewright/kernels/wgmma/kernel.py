@@ -274,12 +274,6 @@ class WgmmaKernel(Kernel):
                 "it computes the transposed product, in which columns are rows: a gate, sums of columns and scales "
                 "that change along k need swap_ab=False",
             )
-        if constants.split_k > 1 and problem.batch_invariant:
-            raise ConfigError.of(
-                config,
-                "it splits k, and with batch_invariant=True all rows are summed in one order whatever their number: "
-                "take split_k=1",
-            )
         k_blocks = ceil_div(problem.k, constants.tile_k)
         if constants.split_k > k_blocks:
             raise ConfigError.of(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # which takes longer to import than this module
 _MOST = 2.0**60
 """Above all values, which are 0 or above 1 / _MOST; a threshold may be higher, and no value is above it."""
 
+_ZERO = ord("O")
+"""The letter of a leaf 0; P is 1, and N is -1. Wheels pack letters better than digits."""
+
 _APART = 128
 """How many powers of two lie from one feature's places to the next one's: 14 features find room in a float64."""
 
@@ -88,8 +91,8 @@ class Trees(NamedTuple):
     def stored(cls, content: Mapping[str, Any], features: Sequence[str], groups: Sequence[range]) -> "Trees":
         """Those of a file, which may have the features in another order."""
         order = np.array([features.index(name) for name in content["features"]], np.intp)
-        asked, thresholds = order[np.array(content["asked"])], np.array(content["thresholds"], np.float64)
-        return cls.of(asked, thresholds, np.array(content["leaves"], np.int16), content["unit"], groups)
+        asked = order[np.array(content["asked"])]
+        return cls.of(asked, thresholds_of(content), leaves_of(content), content["unit"], groups)
 
     def numbers(self, values: Array, group: range) -> "Numbers":
         """What values, a row for each feature of a group, add to the numbers of leaves."""
@@ -104,3 +107,23 @@ class Trees(NamedTuple):
         """The sums for each column of values of all features."""
         numbers = [self.numbers(values[group.start : group.stop], group) for group in self.questions]
         return self.logarithms(self.first + sum(numbers))
+
+
+def thresholds_of(content: Mapping[str, Any]) -> Array:
+    """A row of thresholds for each tree of a file, which has those of each feature once, and their places in these."""
+    asked, places = np.array(content["asked"]), np.array(content["places"])
+    firsts = np.cumsum([0, *map(len, content["thresholds"])])
+    known = np.concatenate([np.array(each, np.float64) for each in content["thresholds"]])
+    found: Array = known[firsts[asked] + places]
+    return found
+
+
+def leaves_of(content: Mapping[str, Any]) -> "NDArray[np.int16]":
+    """A row of leaves for each tree of a file, which has a letter for each leaf."""
+    letters = np.frombuffer("".join(content["leaves"]).encode("utf-32-le"), np.uint32)
+    return letters.reshape(len(content["leaves"]), -1).astype(np.int16) - _ZERO
+
+
+def letters_of(leaves: Sequence[int]) -> str:
+    """A tree's leaves as a file has them."""
+    return "".join(chr(_ZERO + leaf) for leaf in leaves)

@@ -1,0 +1,114 @@
+"""Which Configs `simt` offers, where it splits k, and what its model says."""
+
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+import pytest
+
+from tilewright.dtypes import fp32
+from tilewright.expression.grammar import parse
+from tilewright.hardware import A100, GPUS, H100_SXM, H200
+from tilewright.kernels.kernel import ConfigError
+from tilewright.kernels.registry import KERNELS
+from tilewright.kernels.simt import SimtConfig
+from tilewright.problem import Epilogue, Matrix, Problem
+
+SIMT: Any = KERNELS["simt"]
+SUMS = {
+    "epilogue": Epilogue(expression=parse("acc", ())._replace(outputs=("column_sums",)), outputs=(Matrix(fp32, 0, 1),))
+}
+
+
+def product(m, n, k, layout="nt", batch=1):
+    def stored(rows, columns, letter):
+        of_row, of_column = (columns, 1) if letter == "n" else (1, rows)
+        return Matrix(fp32, of_row, of_column, (rows * columns,) if batch > 1 else ())
+
+    operands = stored(m, k, layout[0]), stored(k, n, layout[1]), stored(m, n, "n")
+    return Problem(m, n, k, *operands, batch=(batch,) if batch > 1 else ())
+
+
+def launches():
+    """The times of Configs that were measured and are offered, by product."""
+    times = defaultdict(dict)
+    records = [json.loads(Path(f"results/fp32_{name}_h200.json").read_text()) for name in ("split", "random")]
+    for m, n, k, batch, layout, kernel, config, us in records[0]["launches"] + records[1]["launches"]:
+        problem = product(m, n, k, layout, batch)
+        if kernel == "simt" and SimtConfig(*config) in SIMT.configs(problem, H200):
+            times[problem][SimtConfig(*config)] = us
+    return times
+
+
+def test_choices_were_measured_to_be_near_the_best():
+    shares = [min(us.values()) / us[SIMT.best(problem, H200)] for problem, us in launches().items()]
+    assert len(shares) == 75
+    assert geometric_mean(shares) > 0.95
+    assert min(shares) > 0.7
+
+
+def test_times_are_those_that_were_measured():
+    near = [
+        SIMT.predict(config, problem, H200).seconds * 1e6 / us
+        for problem, measured in launches().items()
+        for config, us in measured.items()
+        if us < 1.25 * min(measured.values())
+    ]
+    assert len(near) > 300
+    assert median(abs(math.log(each)) for each in near) < 0.06
+    assert geometric_mean(near) == pytest.approx(1, rel=0.05)
+    assert 0.6 < min(near) < max(near) < 1.4
+
+
+def test_k_is_split_where_clusters_are_and_rows_may_be_summed_by_parts():
+    few = product(64, 4096, 4096)
+    assert SIMT.best(few, H200).split_k > 1
+    assert SIMT.best(few, H100_SXM).split_k > 1
+    assert {config.split_k for config in SIMT.configs(few, H200)} == {1, 2, 4, 8}
+    assert SIMT.best(product(4096, 4096, 4096), H200).split_k == 1
+    summed = few._replace(**SUMS)
+    for problem, gpu in (
+        (few, A100), (few._replace(batch_invariant=True), H200), (summed, H200), (few, H200._replace(sm_count=2)),
+    ):  # fmt: skip
+        assert {config.split_k for config in SIMT.configs(problem, gpu)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("split_k", "changes", "gpu", "said"),
+    [
+        (4, {}, A100, "clusters of 4 CTAs, which need sm_90, and A100 is sm_80: take 1"),
+        (2, {"batch_invariant": True}, H200, "take split_k=1"),
+        (2, SUMS, H200, "take split_k=1"),
+        (3, {}, H200, "split_k=3, thread_m=8.*make thread_m a multiple of split_k"),
+        (8, {}, H200._replace(sm_count=4), "clusters of 8 CTAs, each on an SM of its own"),
+    ],
+)
+def test_a_split_that_breaks_a_rule(split_k, changes, gpu, said):
+    with pytest.raises(ConfigError, match=said):
+        SIMT.check(SimtConfig(split_k=split_k), product(128, 128, 128)._replace(**changes), gpu)
+
+
+def test_each_part_of_k_has_a_cta_and_room_for_the_sums_that_come():
+    config, problem = SimtConfig(split_k=4), product(200, 300, 400)
+    constants = SIMT.constants(config, problem)
+    shape = SIMT.launch_shape(constants, problem, H200)
+    assert (shape.grid, shape.cluster) == (2 * 3 * 4, 4)
+    assert constants.smem_bytes - SimtConfig().smem_bytes(4) == 4 * 128 * 128
+    assert SIMT.predict(config, problem, H200).tile_count == shape.grid
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=GPUS)
+@pytest.mark.parametrize("extents", [(1, 1, 1), (64, 4096, 4096), (4096, 4096, 4096), (33, 70_000, 16), (512, 512, 0)])
+def test_parts_add_up_and_no_limit_is_above_the_loop(extents, gpu):
+    problem = product(*extents)
+    for config in SIMT.configs(problem, gpu):
+        predicted, found = SIMT.predict(config, problem, gpu), SIMT.breakdown(config, problem, gpu)
+        assert sum(found.parts) == pytest.approx(predicted.seconds)
+        assert min(found.parts) >= 0
+        assert max(found.limits.values()) <= (found.parts.prologue + found.parts.main_loop + found.parts.tail) * 1.001
+        assert 0 < predicted.quantization <= 1
+        rate = gpu.macs("cuda_cores", fp32) * gpu.sm_count * gpu.clock("cuda_cores")
+        assert predicted.seconds >= problem.flops / 2 / rate
