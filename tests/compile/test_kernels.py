@@ -313,6 +313,7 @@ ILLEGAL = {
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(64, 64, 16, 16, 64, 8, 4)),
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(split_k=2)),
         (SINGLE, SimtConfig(split_k=3)),
+        (SINGLE, SimtConfig(thread_m=4, thread_n=16, split_k=8)),
         (SINGLE, SimtConfig(group_m=65)),
     ),
 }

@@ -1,5 +1,7 @@
 """What takes the emulator too long: the estimate, the limit, and what the refusal says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,5 +48,14 @@ def test_the_estimate_of_an_emulation_sees_padding(name, dtype):
     whole = estimate(64, 64, 4096)
     assert whole / 4 < estimate(1, 1, 4096) <= whole  # a tile is multiplied whole
     assert 50 < estimate(1, 1, 409_600) / whole < 200  # what indices along k cost counts
-    assert estimate(1, 1, 100_000_000) > 1000
+    assert estimate(1, 1, 200_000_000) > 1000
     assert estimate(2**22, 1, 1) > 10  # tiles without work are stored
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("wgmma", "bf16"), ("simt", "fp32")])
+def test_parts_of_k_are_emulated_side_by_side(name, dtype):
+    kernel, kind = KERNELS[name], dtypes.parse(dtype, "dtype")
+    problem = Product(64, 64, 8192, kind, kind).problem
+    split = next(config for config in kernel.configs(problem, H200) if config.split_k == 4)
+    alone = replace(split, split_k=1)
+    assert emulation_seconds(kernel, split, problem, H200) < emulation_seconds(kernel, alone, problem, H200)

@@ -297,9 +297,7 @@ def test_an_empty_sum_costs_the_launch_and_the_writing():
     assert 2.5e-6 + 2 * 2048**2 / H200.memory_bandwidth < prediction.seconds < 6e-6
 
 
-@pytest.mark.parametrize(
-    ("unit", "dtype", "gpu"), [("mma", bf16, A100), ("mma", bf16, H200), ("cuda_cores", fp32, H200)]
-)
+@pytest.mark.parametrize(("unit", "dtype", "gpu"), [("mma", bf16, A100), ("mma", bf16, H200)])
 def test_where_nothing_overlaps_the_parts_of_a_step_add_up(unit, dtype, gpu):
     rng, costs = Random(5), costs_of(unit, dtype, gpu)
     ways = [(tile, 16 * rng.randint(1, 16), 32) for tile in (64, 128, 192, 256)]

@@ -15,6 +15,7 @@ from tilewright.hardware import A100, GPUS, H100_SXM, H200
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
+from tilewright.planner.choose import choose
 from tilewright.problem import Epilogue, Matrix, Problem
 
 SIMT: Any = KERNELS["simt"]
@@ -32,15 +33,29 @@ def product(m, n, k, layout="nt", batch=1):
     return Problem(m, n, k, *operands, batch=(batch,) if batch > 1 else ())
 
 
-def launches():
-    """The times of Configs that were measured and are offered, by product."""
+def launches(name="simt"):
+    """The times of Configs of a kernel that were measured and are offered, by product."""
+    kernel: Any = KERNELS[name]
     times = defaultdict(dict)
     records = [json.loads(Path(f"results/fp32_{name}_h200.json").read_text()) for name in ("split", "random")]
-    for m, n, k, batch, layout, kernel, config, us in records[0]["launches"] + records[1]["launches"]:
+    for m, n, k, batch, layout, measured, config, us in records[0]["launches"] + records[1]["launches"]:
         problem = product(m, n, k, layout, batch)
-        if kernel == "simt" and SimtConfig(*config) in SIMT.configs(problem, H200):
-            times[problem][SimtConfig(*config)] = us
+        if measured == name and kernel.config_type(*config) in kernel.configs(problem, H200):
+            times[problem][kernel.config_type(*config)] = us
     return times
+
+
+def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best():
+    """Two Configs of `gemv` were measured for a product; where it takes another one, the slower one stands for it."""
+    by_simt, by_gemv, shares = launches(), launches("gemv"), []
+    for problem, measured in by_simt.items():
+        choice, others = choose(problem, H200), by_gemv[problem]
+        taken = measured if choice.kernel is SIMT else others
+        least = min([*measured.values(), *others.values()])
+        shares.append(least / taken.get(choice.config, max(taken.values())))
+    assert len(shares) == 75
+    assert geometric_mean(shares) > 0.94
+    assert min(shares) > 0.7
 
 
 def test_choices_were_measured_to_be_near_the_best():
@@ -79,10 +94,11 @@ def test_k_is_split_where_clusters_are_and_rows_may_be_summed_by_parts():
 @pytest.mark.parametrize(
     ("split_k", "changes", "gpu", "said"),
     [
-        (4, {}, A100, "clusters of 4 CTAs, which need sm_90, and A100 is sm_80: take 1"),
+        (4, {}, A100, "clusters of 4 CTAs, which need sm_90, and A100 is sm_80: take split_k=1"),
         (2, {"batch_invariant": True}, H200, "take split_k=1"),
         (2, SUMS, H200, "take split_k=1"),
-        (3, {}, H200, "split_k=3, thread_m=8.*make thread_m a multiple of split_k"),
+        (3, {}, H200, "split_k=3.*clusters of 1, 2, 4 or 8 CTAs fit .*: take one of these"),
+        (0, {}, H200, "split_k=0.*take one of these"),
         (8, {}, H200._replace(sm_count=4), "clusters of 8 CTAs, each on an SM of its own"),
     ],
 )
@@ -112,3 +128,12 @@ def test_parts_add_up_and_no_limit_is_above_the_loop(extents, gpu):
         assert 0 < predicted.quantization <= 1
         rate = gpu.macs("cuda_cores", fp32) * gpu.sm_count * gpu.clock("cuda_cores")
         assert predicted.seconds >= problem.flops / 2 / rate
+
+
+@pytest.mark.parametrize("split_k", [1, 8])
+def test_a_tuner_also_tries_other_blocks_of_threads(split_k):
+    problem = product(300, 300, 3000)
+    others = SIMT.variants(SimtConfig(split_k=split_k), problem, H200)
+    assert not {*others} & {*SIMT.configs(problem, H200)}
+    for config in others:
+        assert SIMT.check(config, problem, H200).split_k == split_k

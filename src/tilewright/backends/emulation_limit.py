@@ -63,12 +63,12 @@ def emulation_seconds(kernel: Kernel, config: Any, problem: Problem, hardware: H
     constants = kernel.constants(config, problem)
     problem = kernel.oriented(config, problem)
     tiles, shape = kernel.tile_count(constants, problem), kernel.launch_shape(constants, problem, hardware)
-    stored = tiles * constants.tile_m * constants.tile_n
-    indices = round_up(problem.k, constants.tile_k)
+    made = tiles * constants.tile_m * constants.tile_n  # sums of parts of k, of which one part's are stored
+    stored, indices = made // constants.split_k, round_up(ceil_div(problem.k, constants.split_k), constants.tile_k)
     pace = PACES[kernel.unit]
     one_tile = pace.index_seconds + constants.tile_m * constants.tile_n / shape.block * pace.thread_seconds
     in_turn = ceil_div(tiles, shape.grid) / share_together(shape.grid, shape.block, shape.cluster)
-    seconds: float = stored / STORED_PER_SECOND + indices * (in_turn * one_tile + 2 * stored / pace.flops)
+    seconds: float = stored / STORED_PER_SECOND + indices * (in_turn * one_tile + 2 * made / pace.flops)
     return seconds
 
 

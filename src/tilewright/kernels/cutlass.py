@@ -62,7 +62,8 @@ def counterpart(kernel: Kernel, config: Any, problem: Problem, gpu: Hardware) ->
         warp = Parameter("WarpShape", _gemm_shape(config.warp_m, config.warp_n, config.tile_k), "warp_m, warp_n")
         stages = Parameter("Stages", "2", "")
         api, parameters = _THREADBLOCKS, _threadblocks(constants, "Simt", warp, (1, 1, 1), stages, solved, gpu)
-        parameters.append(Parameter("split_k_slices", str(config.split_k), "split_k"))
+        if not solved.batch:  # of a batch, that field counts its products
+            parameters.append(Parameter("mode, batch_count", f"GemmUniversalMode::kGemm, {config.split_k}", "split_k"))
     else:
         raise ArgumentValueError(f"kernel={kernel.name!r} has no counterpart in CUTLASS: use wgmma, mma or simt")
     said = ", ".join(parameter.ours for parameter in parameters).split(", ")

@@ -135,7 +135,7 @@ class GemvKernel(Kernel):
         ),
         (
             "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
-            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters",
+            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters: take one of these",
         ),
         (
             "tile_m * tile_n % (2 * split_k) == 0",

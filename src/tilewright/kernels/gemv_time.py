@@ -231,7 +231,7 @@ def breakdown(ways: Ways, problem: Problem) -> Breakdown:
     names = ("latency of GMEM", "loads of an SM", "GMEM")
     by_name = {name: each.item() for name, each in zip(names, alone, strict=True)}
     by_name["GMEM"] = max(by_name["GMEM"], _memory(ways, problem).item() / _REACHED)
-    return Breakdown(parts, by_name, int(ways.at_once.item()))
+    return Breakdown(parts, {name: min(each, looped) for name, each in by_name.items()}, int(ways.at_once.item()))
 
 
 def _memory(ways: Ways, problem: Problem) -> Array:

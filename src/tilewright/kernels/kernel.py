@@ -265,9 +265,11 @@ class Kernel(ABC):
                 f"{hardware.sm_count}: take smaller clusters",
             )
         if constants.cluster > 1 and hardware.capability < 90:
+            sizes = (name for name in ("cluster_m", "cluster_n", "split_k") if getattr(constants, name) > 1)
             raise ConfigError.of(
                 config,
-                f"it launches clusters of {constants.cluster} CTAs, which need sm_90, and {hardware.its_arch}: take 1",
+                f"it launches clusters of {constants.cluster} CTAs, which need sm_90, and {hardware.its_arch}: take "
+                + ", ".join(f"{name}=1" for name in sizes),
             )
         if constants.split_k > 1 and problem.batch_invariant:
             raise ConfigError.of(

@@ -69,6 +69,15 @@ _SPLIT = tuple(
 )
 """All Configs on GPUs that have clusters."""
 
+_BLOCKINGS = (
+    SimtConfig(tile_m=64, tile_n=64, warp_m=32, warp_n=64),
+    SimtConfig(tile_m=64),
+    SimtConfig(tile_n=64),
+    SimtConfig(tile_k=8, warp_n=64, thread_m=16),
+)
+"""What a tuner tries too: each is the quickest one somewhere (results/fp32_split_h200.json, fp32_tiles_h200.json), but
+the model misplaces them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimtConstants(TiledConstants):
@@ -131,9 +140,12 @@ class SimtKernel(TiledKernel):
             "every thread has the same part in loading B's tile: take larger warp blocks or a larger tile_n or tile_k",
         ),
         (
-            "(split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8) and thread_m % split_k == 0",
-            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters, and each ends with as many rows of a "
-            "thread: make thread_m a multiple of split_k",
+            "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
+            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters: take one of these",
+        ),
+        (
+            "thread_m % split_k == 0",
+            "each CTA of a cluster ends with as many rows of a thread: make thread_m a multiple of split_k",
         ),
         ("split_k == 1 or not sums_columns", "columns are summed over whole tiles of sums: take split_k=1"),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
@@ -167,6 +179,10 @@ class SimtKernel(TiledKernel):
         splits = hardware.capability >= 90 and hardware.sm_count >= _SPLIT[-1].split_k
         splits = splits and not (problem.batch_invariant or problem.epilogue.sums_columns)
         return _times(splits, problem._replace(m=round_up(problem.m, 8)), hardware)
+
+    def variants(self, config: SimtConfig, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
+        """Other tiles and blocks of threads, with as many parts of k."""
+        return [replace(each, split_k=config.split_k) for each in _BLOCKINGS]
 
     def predict(self, config: SimtConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time of its waves, which no power state changes."""

@@ -154,10 +154,11 @@ def prediction(ways: Ways, problem: Problem, hardware: Hardware) -> Prediction:
     """The Prediction of one way."""
     waves = _waves_of(ways, problem)
     tiles = (waves.full * ways.ctas * ways.clusters + waves.last * waves.filled * ways.clusters).item()
-    places = ((waves.full * ways.ctas + waves.last) * ways.clusters * ways.tile_m * ways.tile_n).item()
+    rounds = int((waves.full + (waves.last > 0)).item())
+    places = (rounds * ways.ctas * ways.clusters * ways.tile_m * ways.tile_n).item()
     return Prediction(
         round(tiles * ways.split_k.item()),
-        int((waves.full + (waves.last > 0)).item()),
+        rounds,
         problem.m * problem.n * problem.batch_count / places,
         seconds(ways, problem, hardware).item(),
         problem.flops,
@@ -175,9 +176,9 @@ def breakdown(ways: Ways, problem: Problem, hardware: Hardware) -> Breakdown:
         floor = max(memory, _looped(ways, waves._replace(full=evenly, last=none), memory).item())
         tail = max(0.0, looped - floor)
     prologue = min(_WAIT_SECONDS, looped - tail)
-    rate = 2 * hardware.macs("cuda_cores", fp32) * hardware.clock("cuda_cores") * hardware.sm_count
+    of_sm = (waves.full * ways.ctas + waves.last) * ways.multiplying * waves.k  # at the pace of a CTA alone
     limits = {
-        "CUDA cores": max(problem.flops / rate, _busy(ways, waves, ways.multiplying, none).item()),
+        "CUDA cores": of_sm.item() * _PACE,
         "delivery of elements": _busy(ways, waves, ways.delivering, none).item(),
         "latency of GMEM": _busy(ways, waves, none, ways.waiting).item(),
         "GMEM": memory,

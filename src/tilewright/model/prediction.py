@@ -54,7 +54,7 @@ def serial_launch_seconds(gpu: Hardware) -> float:
 
 
 def costs_of(unit: Unit, dtype: DType, gpu: Hardware, short: bool = False) -> Costs:
-    """The Costs of a kernel that multiplies elements of `dtype` with `unit`; short: of products that `is_short`."""
+    """The Costs of `wgmma` or `mma`, as the unit is, for elements of `dtype`; short: of products that `is_short`."""
     if unit == "wgmma":
         return COSTS_OF_SHORT if short else COSTS_OF_BYTES if dtype.nbytes == 1 else COSTS
     pace = _PACE * (_MMA_ON_HOPPER if gpu.capability == 90 else 1.0)
