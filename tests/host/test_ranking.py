@@ -72,6 +72,7 @@ def test_the_trees_of_the_package_are_whole(name):
 def test_choices_are_those_of_trees_that_are_walked(name, dtype, least, most):
     stored = json.loads(TREES[name].read_text())
     trees = [[FEATURES.index(stored["features"][each]) for each in tree] for tree in stored["asked"]]
+    thresholds, leaves = thresholds_of(stored), leaves_of(stored)
     ranking, random = ranking_of(dtype), np.random.default_rng(dtype.nbytes)
     for m, n, k in random.integers(least, most, (5, 3)).tolist():
         product = m, n, k, 2
@@ -81,7 +82,7 @@ def test_choices_are_those_of_trees_that_are_walked(name, dtype, least, most):
         ways = found.us.argsort(kind="stable")[:NEAREST]
         ways = ways[np.isfinite(found.us[ways])]
         features = ranking._of_products(short, *product[1:]).features(found, m, ways)
-        shares = [walked(trees, thresholds_of(stored), leaves_of(stored), each) for each in features.T]
+        shares = [walked(trees, thresholds, leaves, each) for each in features.T]
         assert ranking.best(*product) == ways[(found.us[ways] * np.exp(np.array(shares) * stored["unit"])).argmin()]
 
 
