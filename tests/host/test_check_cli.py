@@ -72,6 +72,7 @@ def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
          "264x328x464 int8 row nt -> fp16"),
         ("wgmma", ("--dtype", "fp8_e4m3", "--out-dtype", "fp8_e4m3", "--recipe", "tensor", "--outputs", "amax"),
          "264x328x464 fp8_e4m3 tensor nt -> fp8_e4m3"),
+        ("mma", ("--batch", 2, "--layout", "tt", "--batch-invariant"), "2 of 151x77x203 bf16 tt -> bf16, acc + bias"),
     ],
 )  # fmt: skip
 def test_check_takes_all_elements_scales_and_gpus(kernel, options, product):

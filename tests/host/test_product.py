@@ -11,7 +11,7 @@ from tilewright.checking.product import Product
 from tilewright.dtypes import bf16, fp32
 from tilewright.expression.grammar import parse
 from tilewright.expression.tree import OUTPUTS
-from tilewright.problem import output_key
+from tilewright.problem import OperandForm, key_of, output_key
 
 
 def test_memory_is_refused_beyond_half_of_what_there_is(monkeypatch):
@@ -51,16 +51,35 @@ def test_a_wrong_output_is_noticed(spoiled):
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
 @pytest.mark.parametrize("dtype", [bf16, fp32], ids=str)
-def test_a_product_poses_the_problem_that_its_operands_pose(layout, dtype):
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_product_poses_the_problem_that_its_operands_pose(layout, dtype, batch):
     from tilewright.planner.binding import bind
 
-    product = Product(48, 40, 24, dtype=dtype, out_dtype=dtype, layout=layout, bias=True, activation="silu")
+    kinds = {"dtype": dtype, "out_dtype": dtype, "batch": batch}
+    product = Product(48, 40, 24, layout=layout, bias=True, activation="silu", **kinds)
     arrays = product.operands(seed=1)
     operands = {name: adopt(array, name) for name, array in arrays.items()}
-    out = Product(48, 40, 0, dtype=dtype, out_dtype=dtype).operands(0)["a"]
-    operands["out"] = operands["a"]._replace(shape=(48, 40), strides=(40, 1), pointer=1 << 40, owner=out)
+    out = adopt(Product(48, 1, 40, **kinds).operands(0)["a"], "out")
+    operands["out"] = out._replace(pointer=1 << 40)
     posed = bind(operands, activation="silu").problem
     assert posed.layout == layout == product.problem.layout
+    assert posed.batch == product.problem.batch
     for name, matrix in product.problem.operands():
         met = dict(posed.operands())[name]
-        assert (matrix.dtype, matrix.row_stride, matrix.column_stride) == (met.dtype, met.row_stride, met.column_stride)
+        assert matrix[:4] == met[:4]  # all but the alignment
+
+
+def test_a_batch_is_verified_product_by_product():
+    expression = parse("relu(acc) - r", ["r"])._replace(outputs=OUTPUTS)
+    forms = (OperandForm("r", True, False),)
+    product = Product(48, 40, 24, bf16, fp32, "tn", expression=expression, forms=forms, batch=3)
+    arrays = product.operands(0)
+    sums = arrays["a"].astype(np.float32) @ arrays["b"].astype(np.float32)
+    out = np.maximum(sums, 0) - arrays[key_of("r")]
+    assert sums.shape == (3, 48, 40)
+    found = {"acc": sums, "amax": np.abs(out).max(keepdims=True)[0, 0], "column_sums": out.sum(axis=(0, 1))}
+    arrays |= {output_key(name): array for name, array in found.items()}
+    comparison = product.verify(out, arrays)
+    assert (comparison.verified, comparison.elements) == (True, 3 * 48 * 40)
+    out[2, 7, 11] += 0.5
+    assert product.verify(out, arrays).verified is False

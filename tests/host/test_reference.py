@@ -137,6 +137,18 @@ def test_a_large_product_is_sampled_and_its_last_row_and_column_are_seen():
         assert not compare(wrong, a, b).verified
 
 
+def test_of_a_large_batch_each_product_is_sampled():
+    extent = round((FULL_REFERENCE_FLOPS / 4) ** (1 / 3)) + 1  # two such products, not one, are too many
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((2, extent, extent), np.float32) for _ in range(2))
+    out = a @ b
+    found = compare(out, a, b)
+    assert found.verified
+    assert found.elements == 2 * SAMPLED_LINES * (2 * extent - SAMPLED_LINES)
+    out[1, -1, 3] += 1
+    assert not compare(out, a, b).verified
+
+
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 5, 5), (5, 0, 5), (3, 4, 0)])
 def test_empty_extents(m, n, k):
     a, b, _ = operands(m, n, k, FP32)

@@ -191,6 +191,38 @@ def test_run_tells_people_the_same():
     assert "tensor flops" in text
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--bias", "--activation", "gelu", "--layout", "tn"),
+        ("--epilogue", "acc * s + r", "--operand", "s=m,1", "--operand", "r=m,n", "--batch-invariant"),
+        ("--gate", "stacked", "--activation", "silu", "--outputs", "acc,amax,column_sums"),
+        ("--dtype", "fp8_e4m3", "--recipe", "1x128_128x128", "--bias"),
+        ("--dtype", "int8", "--recipe", "row", "--zero-a"),
+    ],
+)
+def test_run_multiplies_batches(options):
+    given = (70, 50, 160, "--batch", 3, *options)
+    record = in_json("run", *given, "--backend", "emulator")
+    assert record["verified"] is True
+    assert (record["batch"], record["batch_invariant"]) == (3, "--batch-invariant" in options)
+    columns = 25 if "--gate" in options else 50
+    assert record["checked_elements"] == record["total_elements"] == 3 * 70 * columns
+    explained = in_json("explain", *given, "--gpu", "H200")
+    assert explained["product"].startswith("3 of 70x50x160 ")
+    for name in ("kernel", "config", "predicted_time_us"):
+        assert record[name] == explained[name]
+
+
+def test_run_of_rows_that_do_not_depend_on_each_other_splits_no_k():
+    options = (16, 64, 4096, "--backend", "emulator")
+    assert in_json("run", *options)["config"]["split_k"] > 1
+    assert in_json("run", *options, "--batch-invariant")["config"]["split_k"] == 1
+    message = error("run", *options, "--batch-invariant", "--config", "split_k=2")
+    assert "it splits k, and with batch_invariant=True all rows are summed in one order" in message
+
+
 def test_run_says_what_part_of_a_sampled_product_it_compared(monkeypatch):
     monkeypatch.setattr(Product, "verify", lambda *_: Comparison(True, 0.001, 0.002, 9))
     record = in_json("run", 16, 16, 16, "--backend", "emulator")

@@ -48,7 +48,8 @@ class Product:
 
     dtype: of a, and of b without a b_dtype. forms: those of the expression's operands, which have the result's dtype,
     or bf16 beside a result of fp8, which has a scale. recipe: of scales, beside which bias and activation are in the
-    expression, as beside a result of fp8. zero_a: whether rows of a have zero points.
+    expression, as beside a result of fp8. zero_a: whether rows of a have zero points. batch: how many products, each
+    with an a, a b and an out of its own; they share all else that is read. batch_invariant: as `plan` takes it.
     """
 
     m: int
@@ -65,9 +66,11 @@ class Product:
     recipe: str | None = None
     fast_accumulation: bool = False
     zero_a: bool = False
+    batch: int = 1
+    batch_invariant: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("m", "n", "k"):
+        for name in ("m", "n", "k", "batch"):
             if getattr(self, name) > MAX_EXTENT:
                 raise ArgumentValueError(f"{name} is more than {MAX_EXTENT}, which no array can have: take less")
         if self.zero_a and (self.dtype is not int8 or self.recipe is None):
@@ -90,7 +93,7 @@ class Product:
         """The Problem with the strides of operands as they are stored."""
         m, n, k, b_dtype = self.m, self.n, self.k, self.elements.b
         forms = (form.matrix(self.beside, self.columns) for form in self.forms)
-        return Problem(
+        problem = Problem(
             m=m,
             n=n,
             k=k,
@@ -104,8 +107,19 @@ class Product:
                 operands=(*self._scales(), *self._out_scale(), *forms),
                 outputs=tuple(self._output(name) for name in self._outputs),
             ),
+            batch_invariant=self.batch_invariant,
             fast_accumulation=self.fast_accumulation,
         )
+        if not self.batches:
+            return problem
+        apart = {"a": m * k, "b": k * n, "out": m * self.columns, output_key("acc"): m * n}
+        strides = {name: matrix._replace(batch_strides=(apart.get(name, 0),)) for name, matrix in problem.operands()}
+        return problem.with_operands(strides)._replace(batch=self.batches)
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """What stands before the rows and columns of a, b and out in their shapes: nothing for one product."""
+        return (self.batch,) if self.batch > 1 else ()
 
     @property
     def as_called(self) -> Problem:
@@ -177,9 +191,14 @@ class Product:
         return self.n if self.expression is None or self.expression.gate is None else self.n // 2
 
     @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return (*self.batches, self.m, self.columns)
+
+    @property
     def epilogue(self) -> dict[str, Any]:
-        """The arguments of `plan` that say what becomes of the sum, arrays apart."""
-        of_sums = {"recipe": self.recipe, "fast_accumulation": self.fast_accumulation}
+        """The arguments of `plan` that say how sums are made and what becomes of them, arrays apart."""
+        of_sums = {name: getattr(self, name) for name in ("recipe", "fast_accumulation", "batch_invariant")}
         if self.expression is None:
             return {"activation": self.activation, **of_sums}
         return {"epilogue": self.expression.text, "gate": self.expression.gate, **of_sums}
@@ -222,14 +241,16 @@ class Product:
         """
         rng = np.random.default_rng(seed)
 
-        def normal(dtype: DType, rows: int, columns: int, transposed: bool) -> Array:
+        def normal(
+            dtype: DType, rows: int, columns: int, transposed: bool = False, batches: tuple[int, ...] = ()
+        ) -> Array:
             stored = (columns, rows) if transposed else (rows, columns)
-            array = self.elements.numbers(dtype, rng.standard_normal(stored, np.float32))
-            return array.T if transposed else array
+            array = self.elements.numbers(dtype, rng.standard_normal((*batches, *stored), np.float32))
+            return array.swapaxes(-1, -2) if transposed else array
 
         arrays = {
-            "a": normal(self.dtype, self.m, self.k, self.layout[0] == "t"),
-            "b": normal(self.elements.b, self.k, self.n, self.layout[1] == "t"),
+            "a": normal(self.dtype, self.m, self.k, self.layout[0] == "t", self.batches),
+            "b": normal(self.elements.b, self.k, self.n, self.layout[1] == "t", self.batches),
         }
         kinds = (self.dtype, self.elements.b)
         for name, kind, (blocks, shape) in zip(SCALES, kinds, self._scaled_extents(), strict=False):
@@ -239,13 +260,13 @@ class Product:
         if self.zero_a:
             arrays[ZERO] = rng.integers(-128, 128, (self.m, 1), np.int32)
         if data == "2:4":
-            groups = arrays["a"].astype(np.float32).reshape(self.m, -1, 4)
-            np.put_along_axis(groups, np.abs(groups).argsort(axis=2)[..., :2], 0, axis=2)
-            arrays["a"][...] = groups.reshape(self.m, self.k)
+            groups = arrays["a"].astype(np.float32).reshape(*self.batches, self.m, -1, 4)
+            np.put_along_axis(groups, np.abs(groups).argsort(axis=-1)[..., :2], 0, axis=-1)
+            arrays["a"][...] = groups.reshape(arrays["a"].shape)
         if self.bias:
-            arrays["bias"] = normal(self.out_dtype, 1, self.n, False)[0]
+            arrays["bias"] = normal(self.out_dtype, 1, self.n)[0]
         for form in self.forms:
-            arrays[key_of(form.name)] = normal(self.beside, *form.shape(self.m, self.columns), False)
+            arrays[key_of(form.name)] = normal(self.beside, *form.shape(self.m, self.columns))
         if self.out_dtype in FP8:
             kept = 4.0 if self.recipe is not None else self.elements.spread(self.dtype) * self.elements.spread(kinds[1])
             sigmas = FREE_SIGMAS * kept * max(self.k, 1) ** 0.5  # each scale is at most 2
@@ -254,7 +275,7 @@ class Product:
 
     def outputs(self) -> dict[str, Array]:
         """Arrays for the further outputs, of NaN, which shows elements that are not written."""
-        shapes = {"acc": (self.m, self.n), "amax": (1,), "column_sums": (self.columns,)}
+        shapes = {"acc": (*self.batches, self.m, self.n), "amax": (1,), "column_sums": (self.columns,)}
         return {
             output_key(name): np.full(shapes[name], np.nan, self._output(name).dtype.numpy_dtype)
             for name in self._outputs
@@ -278,14 +299,16 @@ class Product:
         if outputs and not wrong:  # else they may be of anything
             scale = float(arrays.get(OUT_SCALE, 1.0))  # which divides a result behind these
             numbers = {name: array.astype(np.float64) / scale for name, array in outputs.items()}
-            wrong = not outputs_agree(out.astype(np.float64), numbers, self.out_dtype)
+            rows = out.reshape(self.batch * self.m, self.columns).astype(np.float64)
+            wrong = not outputs_agree(rows, numbers, self.out_dtype)
         return dataclasses.replace(found, verified=False if wrong else found.verified)
 
     def __str__(self) -> str:  # a Problem does not show its layout if an extent is 1
         zero = " with zero points" if self.zero_a else ""
         finished = shorten(self.problem.epilogue.text, 60, placeholder="...")
         of_sum = f", {finished}" if finished != "acc" else ""
-        return f"{self.m}x{self.n}x{self.k} {self.elements.factors}{zero} {self.layout} -> {self.out_dtype}{of_sum}"
+        shape = f"{self.batch} of " * bool(self.batches) + f"{self.m}x{self.n}x{self.k}"
+        return f"{shape} {self.elements.factors}{zero} {self.layout} -> {self.out_dtype}{of_sum}"
 
 
 def _by_columns(blocks: Blocks) -> bool:

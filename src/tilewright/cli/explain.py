@@ -8,6 +8,8 @@ from tilewright.cli.command import command
 from tilewright.cli.configs import ConfigOption
 from tilewright.cli.options import (
     ActivationOption,
+    BatchInvariantOption,
+    BatchOption,
     ElementOptions,
     EpilogueOption,
     GateOption,
@@ -35,7 +37,7 @@ def explain(
     *,
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
-    batch: Annotated[int | None, typer.Option("--batch", help="So many products.", min=1, show_default=False)] = None,
+    batch: BatchOption = 1,
     gpu: Annotated[
         str | None,
         typer.Option(
@@ -51,9 +53,7 @@ def explain(
     operand: OperandOption = None,
     gate: GateOption = None,
     outputs: OutputsOption = None,
-    batch_invariant: Annotated[
-        bool, typer.Option("--batch-invariant", help="Rows of the result must not depend on each other.")
-    ] = False,
+    batch_invariant: BatchInvariantOption = False,
     as_json: Json = False,
 ) -> None:
     """Why the planner takes its kernel and Config for a product, how long that takes, and what would help.
@@ -73,7 +73,7 @@ def explain(
     """
     from tilewright.operand import spec
 
-    elements, batches = types.elements(), () if batch is None else (batch,)
+    elements, batches = types.elements(), (batch,) if batch > 1 else ()
     beside = elements.beside.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
     finished = arguments_of(said, (*batches, m), n, beside)

@@ -149,6 +149,10 @@ TensorCoresOption = Annotated[
     TensorCores,
     typer.Option("--tensor-cores", help="How the emulator adds products: in float32, or bit for bit as an H200."),
 ]
+BatchOption = Annotated[int, typer.Option("--batch", help="So many products, each of an A and a B of its own.", min=1)]
+BatchInvariantOption = Annotated[
+    bool, typer.Option("--batch-invariant", help="Rows of the result must not depend on each other.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of the random operands.", min=0)]
 Jobs = Annotated[
     int | None,

@@ -61,42 +61,45 @@ def compare(
 ) -> Comparison:
     """Compare out (m, n), summed in `accumulator`, with the epilogue of a (m, k) @ b (k, n) in float64.
 
+    All three may be batches of as many; what their epilogues read, they share.
+
     addends: arrays for what the epilogue reads, by `Epilogue.read`'s names, which broadcast to out, or are scales;
     others are ignored. Sums of int8 are exact, whatever the accumulator. cut_after: see `sum_bound`.
     Products above FULL_REFERENCE_FLOPS are compared on SAMPLED_LINES rows and columns drawn by `seed`.
     """
-    m, n = out.shape
+    *_, m, n = out.shape
     gate = None if epilogue.expression is None else epilogue.expression.gate
     accumulator = _accumulator(a, accumulator)
-    a, b = dequantized(a, b, epilogue, addends)
     added = {name: np.broadcast_to(addends[name], out.shape) for name, _ in epilogue.read() if name not in HIDDEN}
     of_out = {name: addends[name] for name in (OUT_SCALE,) if name in addends}
     everything = slice(None)
-    if 2 * m * n * a.shape[1] <= FULL_REFERENCE_FLOPS:
+    if 2 * out.size * a.shape[-1] <= FULL_REFERENCE_FLOPS:
         parts: list[tuple[Any, Any]] = [(everything, everything)]
     else:
         rng = np.random.default_rng(seed)
         rows, columns = sampled_lines(rng, m), sampled_lines(rng, n)
         parts = [(rows, everything), (np.setdiff1d(np.arange(m), rows), columns)]
     sums, verified = np.zeros(6), True
-    for rows, columns in parts:
-        expected, bound = reference(
-            a[rows],
-            b[:, columns_of_b(gate, n, columns)],
-            epilogue,
-            {name: array[rows][:, columns] for name, array in added.items()} | of_out,
-            alpha=alpha,
-            beta=beta,
-            accumulator=accumulator,
-            cut_after=cut_after,
-            out_dtype=out.dtype,
-        )
-        known, special = ~np.isinf(bound), ~np.isfinite(expected)
-        found = out[rows][:, columns].astype(np.float64)
-        verified &= bool(np.all(agree(found, expected, bound)))
-        error, bound, expected = (each[known & ~special] for each in (_distances(found, expected), bound, expected))
-        squares = [np.sum(each**2) for each in (error, bound, expected)]
-        sums += np.array([*squares, np.sum(known), np.sum(special), np.sum(~known)])
+    for index in np.ndindex(out.shape[:-2]):
+        one_a, one_b = dequantized(a[index], b[index], epilogue, addends)
+        for rows, columns in parts:
+            expected, bound = reference(
+                one_a[rows],
+                one_b[:, columns_of_b(gate, n, columns)],
+                epilogue,
+                {name: array[index][rows][:, columns] for name, array in added.items()} | of_out,
+                alpha=alpha,
+                beta=beta,
+                accumulator=accumulator,
+                cut_after=cut_after,
+                out_dtype=out.dtype,
+            )
+            known, special = ~np.isinf(bound), ~np.isfinite(expected)
+            found = out[index][rows][:, columns].astype(np.float64)
+            verified &= bool(np.all(agree(found, expected, bound)))
+            error, bound, expected = (each[known & ~special] for each in (_distances(found, expected), bound, expected))
+            squares = [np.sum(each**2) for each in (error, bound, expected)]
+            sums += np.array([*squares, np.sum(known), np.sum(special), np.sum(~known)])
     norm = sqrt(sums[2]) or 1.0
     compared, special_ones, uncertain = map(int, sums[3:])
     return Comparison(

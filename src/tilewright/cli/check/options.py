@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import ActivationOption, ZeroOption, shape_of
+from tilewright.cli.options import ActivationOption, BatchInvariantOption, BatchOption, ZeroOption, shape_of
 from tilewright.cli.output import prints_apart, progress
 from tilewright.cli.targets import OF_A_FILE, FileOptions, ProductOptions
 from tilewright.errors import ArgumentValueError
@@ -31,6 +31,8 @@ class CheckedProduct(ProductOptions):
     ] = None  # fmt: skip
     activation: ActivationOption = None
     zero_a: ZeroOption = False
+    batch: BatchOption = 1
+    batch_invariant: BatchInvariantOption = False
     gpu: Annotated[
         str | None,
         typer.Option("--gpu", help="The GPU that the emulator stands for, such as A100.", show_default="H200"),
@@ -43,8 +45,7 @@ class CheckedProduct(ProductOptions):
             bias = not self.has_expression and (elements is None or elements.out.kind == "float")
         shape = shape_of(self.m, self.n, self.k)
         choices = {"shape": shape, **self.choices(bias=bias, activation=self.activation)}
-        if self.zero_a:
-            choices["zero_a"] = True
+        choices |= {"zero_a": self.zero_a, "batch": self.batch, "batch_invariant": self.batch_invariant}
         if self.config is not None:
             from tilewright.cli.configs import changed
 

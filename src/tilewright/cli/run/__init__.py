@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable
-from math import exp, isfinite
+from math import exp, isfinite, prod
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +14,8 @@ from tilewright.cli.options import (
     ActivationOption,
     BackendName,
     BackendOption,
+    BatchInvariantOption,
+    BatchOption,
     ElementOptions,
     EpilogueOption,
     GateOption,
@@ -63,6 +65,7 @@ def run(
     *,
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
+    batch: BatchOption = 1,
     kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
     config: ConfigOption = None,
     activation: ActivationOption = None,
@@ -72,6 +75,7 @@ def run(
     operand: OperandOption = None,
     gate: GateOption = None,
     outputs: OutputsOption = None,
+    batch_invariant: BatchInvariantOption = False,
     backend: BackendOption = BackendName.auto,
     gpu: Annotated[
         str | None,
@@ -96,7 +100,7 @@ def run(
       tilewright run 100 512 4096 --backend emulator --config tile_m=64,tile_n=64,split_k=4,cluster_m=2
       tilewright run 256 256 256 --epilogue "gelu(acc + bias) * scale" --operand bias=n --operand scale=m,1
       tilewright run 256 256 256 --gate stacked --activation silu --outputs amax,column_sums
-      tilewright run 256 256 256 --backend emulator --json
+      tilewright run 256 256 256 --batch 4 --backend emulator --json
       tilewright run 256 256 256 --gpu A100
     """
     shape = shape_of(m, n, k)
@@ -107,7 +111,10 @@ def run(
     on_gpu, elements = gpu is None and wants_gpu(backend), types.elements()
     emulated = emulated_gpu(gpu, backend, elements)
     finished = epilogue_of(elements, epilogue, operand, gate, outputs, bias=bias, activation=activation)
-    product = Product.of(shape or GPU_SHAPE, elements, layout.value, zero_a=zero_a, **finished)
+    product = Product.of(
+        shape or GPU_SHAPE, elements, layout.value, zero_a=zero_a, batch=batch, batch_invariant=batch_invariant,
+        **finished,
+    )  # fmt: skip
     require_elements(elements)
     if on_gpu and tensor_cores is TensorCores.hardware:
         raise ArgumentValueError("--tensor-cores hardware is for the emulator, and this runs on a GPU: leave it out")
@@ -146,7 +153,7 @@ def _on_gpu(product: "Product", kernel: str, fields: str | None, seed: int) -> O
     placement = gpu_placement(product.dtype)
     arrays = {name: placement.from_numpy(array) for name, array in (operands | written).items()}
     # NaN shows elements that were not written.
-    poisoned = np.full((product.m, product.columns), product.elements.poison, product.out_dtype.numpy_dtype)
+    poisoned = np.full(product.out_shape, product.elements.poison, product.out_dtype.numpy_dtype)
     out = placement.from_numpy(poisoned)
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     config = None
@@ -223,7 +230,7 @@ def _emulated(
     from tilewright.backends.emulation_limit import emulation_seconds, refuse_long_emulation
 
     small = product.resized(*shape)
-    with progress(f"emulating {small.m}x{small.n}x{small.k}") as bar:
+    with progress(f"emulating {small}") as bar:
         config, reason, report = None, "", None
         small.require_memory()
         if fields is not None or not product.problem.is_empty:
@@ -296,7 +303,7 @@ def _rate(tflops: float) -> str:
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
     """The part of the outcome that is the same on a GPU and in the emulator."""
-    total = product.m * product.columns
+    total = prod(product.out_shape)
     record = {
         "kernel": planned.kernel.name if planned.kernel else None,
         "config": dataclasses.asdict(planned.config) if planned.config else None,
@@ -305,6 +312,8 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "m": product.m,
         "n": product.n,
         "k": product.k,
+        "batch": product.batch,
+        "batch_invariant": product.batch_invariant,
         "dtype": product.dtype.name,
         "b_dtype": product.elements.b.name,
         "out_dtype": product.out_dtype.name,

@@ -49,8 +49,8 @@ def _torch_placement(torch: Any) -> Placement:
 
 
 def _transposing(convert: Callable[[Array], Any], array: Array) -> Any:
-    """Convert an array as it is stored, and transpose the result if the array is a transposed view."""
-    return convert(array) if array.flags.c_contiguous else convert(array.T).T
+    """Convert an array as it is stored, and transpose the result if the array's matrices are transposed views."""
+    return convert(array) if array.flags.c_contiguous else convert(array.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 
 class GpuCopy:
@@ -70,7 +70,7 @@ class GpuCopy:
 
         self.dtype, self.shape, self._strides = array.dtype, array.shape, array.strides
         self._gpu, self._nbytes = backend(self.device.id), array.nbytes
-        stored = array if array.flags.c_contiguous else array.T
+        stored = array if array.flags.c_contiguous else array.swapaxes(-1, -2)
         with self._gpu.current():
             self._pointer = int(checked(driver.cuMemAlloc(max(array.nbytes, 1)), f"allocating {array.nbytes} bytes"))
             if array.nbytes:
