@@ -213,7 +213,7 @@ def test_what_corrects_a_ranking_is_said_where_it_does():
 
 def test_alpha_of_0_leaves_nothing_to_explain():
     a, b = stored(4, 6, "fp16", "n"), stored(6, 4, "fp16", "n")
-    with pytest.raises(ValueError, match="no sums, so there is nothing to explain: give another alpha than 0"):
+    with pytest.raises(ValueError, match=r"^alpha is 0, so there are no sums, and nothing to explain: give another"):
         tw.explain(a, b, alpha=0, gpu="H200")
 
 
@@ -319,7 +319,7 @@ def test_explain_takes_what_of_plan_decides_about_a_product():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: explained(8, 8, 0), ["no sums", "1 or more"]),
+        (lambda: explained(8, 8, 0), ["a has shape (8, 0) and b (0, 8), so there are no sums", "extents of 1 or more"]),
         (lambda: explained(8, 8, 8, gpu="V99"), ["gpu='V99' is unknown: use A100", "H800, H20"]),
         (lambda: explained(8, 8, 8, "fp32", gpu="V99"), ["gpu='V99' is unknown: use A100", "H200", "B200"]),
         (lambda: explained(8, 8, 8, gpu="V100"), ["gpu=V100 is sm_70", "need sm_80: use A100, RTX-4090, H100-SXM"]),
@@ -343,6 +343,12 @@ def test_the_command_prints_the_screen_or_the_record():
     assert shown == f"{explained(64, 4096, 4096, layout='nn', gpu='H20')}\n"
     record = in_json("explain", 64, 4096, 4096, "--gpu", "h20", "--layout", "nn")
     assert text(record) == shown.rstrip("\n")
+
+
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_a_command_about_sums_wants_some(command):
+    message = "tilewright: M N K are (200, 200, 0), so there are no sums: give extents of 1 or more\n"
+    assert error(command, 200, 200, 0) == message
 
 
 def test_the_command_takes_a_config_and_an_epilogue():

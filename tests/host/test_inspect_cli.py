@@ -115,10 +115,11 @@ def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
     assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)
     assert record["threads"] == 384
-    assert "M is 33, and K is missing: give all of M N K" in error("inspect", "33", "4096")
-    assert "N is missing" in error("inspect", "33")
-    assert "33 is no kernel: give one, or M N K alone" in error("inspect", "33", "64", "--problem", "64,64,64")
-    assert "two shapes" in error("inspect", "mma", "64", "64", "64", "--problem", "64,64,64")
+    assert in_json("inspect", "4096x4096x4096", "--dtype", "fp16") == record
+    assert "M N K='33 4096' is not a shape: write M,N,K" in error("inspect", "33", "4096")
+    for shape in ((64, 64, 64), ("64,64,64",)):
+        for words in (shape, ("mma", *shape)):
+            assert "two shapes: leave one out" in error("inspect", *words, "--problem", "64,64,64")
 
 
 @pytest.mark.parametrize(("kernel", "layout"), [("uncoalesced", "tt"), ("coalesced", "tn")])

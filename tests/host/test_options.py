@@ -19,7 +19,7 @@ def test_options_name_what_the_library_takes():
     assert [name.value for name in RecipeName] == list(RECIPES)
 
 
-@pytest.mark.parametrize("text", ["64,128,256", "64x128x256", "64X128X256", "64, 128, 256"])
+@pytest.mark.parametrize("text", ["64,128,256", "64x128x256", "64X128X256", "64, 128, 256", "64 128 256"])
 def test_shapes_are_read(text):
     assert parse_shape(text, "--problem") == (64, 128, 256)
 
@@ -29,17 +29,18 @@ def test_one_number_is_a_cube(text):
     assert parse_shape(text, "--shape") == (4096, 4096, 4096)
 
 
-@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "a,b,c", "-1,2,3", "1.5,2,3", "4096^2", "-4096"])
+@pytest.mark.parametrize("text", ["", "1,2", "1,2,3,4", "1,,3", "a,b,c", "-1,2,3", "1.5,2,3", "4096^2", "-4096"])
 def test_other_text_is_no_shape(text):
     with pytest.raises(ValueError, match="--problem"):
         parse_shape(text, "--problem")
 
 
 def test_a_shape_is_given_whole_or_not_at_all():
-    assert shape_of(None, None, None) is None
-    assert shape_of(1, 2, 3) == (1, 2, 3)
-    with pytest.raises(ValueError, match="N is missing"):
-        shape_of(1, None, None)
+    assert shape_of(None) is None
+    assert shape_of([]) is None
+    assert shape_of(["1", "2", "3"]) == shape_of(["1,2,3"]) == (1, 2, 3)
+    with pytest.raises(ValueError, match=r"^M N K='1 2' is not a shape"):
+        shape_of(["1", "2"])
 
 
 def test_architectures_are_those_of_the_table():

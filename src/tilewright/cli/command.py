@@ -27,7 +27,10 @@ The last two are those of a shell for a process that a signal ended.
 
 
 class Gives:
-    """In the annotation of an option: the names of the library's arguments that it sets, besides its own name."""
+    """In the annotation of an option: the names of the library's arguments that it sets, besides its own name.
+
+    Those of an argument of several words are the names of its words, in capitals.
+    """
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -92,13 +95,15 @@ def _options_of(kind: Any) -> Iterator[inspect.Parameter]:
 
 def as_typed(option: inspect.Parameter) -> dict[str, str]:
     """The names that errors may use for an option, each with how it is typed; an argument is in capitals."""
-    names, flag = [option.name], option.name.upper()
+    names, flag = list[str](), option.name.upper()
     for about in getattr(option.annotation, "__metadata__", ()):
         if isinstance(about, Gives):
             names += about.names
         elif str(about.default).startswith("--"):  # typer takes an option's first word for its default
             flag = about.default.partition("/")[0]
-    return dict.fromkeys(names, flag)
+        elif about.metavar:
+            flag = about.metavar.strip("[]")
+    return {option.name: flag} | {name: flag if flag.startswith("--") else name.upper() for name in names}
 
 
 _given: list[str] = []
@@ -209,4 +214,6 @@ class Command(TyperCommand):
             word = next((word for word in given if word.startswith(option) and len(word) > 2), None)
             if word is not None and not option.startswith("--"):
                 error.message += f": if {word} is a value, write `-- '{word}'` at the end"
+            if "extra argument" in error.message and any("--shape" in each.opts for each in self.params):
+                error.message += ": a shape is one word, --shape M,N,K"
             raise

@@ -18,9 +18,12 @@ from tilewright.cli.options import (
     LayoutOption,
     OperandOption,
     OutputsOption,
+    ShapeWords,
     WithBias,
     ZeroOption,
     expression_of,
+    parse_shape,
+    with_sums,
 )
 from tilewright.cli.output import print_json
 from tilewright.cli.products import arguments_of, scales, stored
@@ -31,9 +34,7 @@ if TYPE_CHECKING:
 
 @command
 def explain(
-    m: Annotated[int, typer.Argument(help="Rows of A and of the result.", min=1, show_default=False)],
-    n: Annotated[int, typer.Argument(help="Columns of B and of the result.", min=1, show_default=False)],
-    k: Annotated[int, typer.Argument(help="Columns of A, rows of B.", min=1, show_default=False)],
+    words: ShapeWords,
     *,
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
@@ -63,7 +64,7 @@ def explain(
     \b
     Examples:
       tilewright explain 4096 4096 4096
-      tilewright explain 16 28672 8192 --gpu H20
+      tilewright explain 16,28672,8192 --gpu H20
       tilewright explain 2047 2049 2051 --dtype fp16 --layout nn
       tilewright explain 1024 1024 1024 --config tile_m=128,tile_n=192,stages=4
       tilewright explain 300 200 100 --dtype fp32 --batch 8 --gpu A100 --json
@@ -73,6 +74,7 @@ def explain(
     """
     from tilewright.operand import spec
 
+    m, n, k = with_sums(parse_shape(" ".join(words), "M N K"))
     elements, batches = types.elements(), (batch,) if batch > 1 else ()
     beside = elements.beside.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)

@@ -1,5 +1,6 @@
 """The options that several commands share, and the meaning of their values."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -96,15 +97,12 @@ class TensorCores(StrEnum):
     hardware = "hardware"
 
 
-def _natural(value: int | None) -> int | None:
-    if value is not None and value < 0:
-        raise typer.BadParameter(f"{value} is negative: give a natural number")
-    return value
-
-
-M = Annotated[int | None, typer.Argument(help="Rows of A and of the result.", callback=_natural, show_default=False)]
-N = Annotated[int | None, typer.Argument(help="Columns of B and of the result.", callback=_natural, show_default=False)]
-K = Annotated[int | None, typer.Argument(help="Columns of A, rows of B.", callback=_natural, show_default=False)]
+_EXTENTS = "Rows of A, columns of B, and columns of A, which B has as rows; also as M,N,K, or one number for a cube."
+_NAMES = Gives("m", "n", "k")
+ShapeWords = Annotated[list[str], typer.Argument(metavar="M N K", help=_EXTENTS, show_default=False), _NAMES]
+OptionalShapeWords = Annotated[
+    list[str] | None, typer.Argument(metavar="[M N K]", help=_EXTENTS, show_default=False), _NAMES
+]
 DTypeOption = Annotated[DTypeName, typer.Option("--dtype", help="Element type of A and B.")]
 LayoutOption = Annotated[
     Layout, typer.Option("--layout", help="How A and B are stored; t is transposed: nt has B as (n, k).")
@@ -280,15 +278,16 @@ def outputs_of(text: str, option: str) -> tuple[str, ...]:
     return tuple(name for name in OUTPUTS if name in given)
 
 
-def shape_of(m: int | None, n: int | None, k: int | None) -> tuple[int, int, int] | None:
-    """(m, n, k), or None if none of them is given; raises a ValueError if only some are."""
-    if m is None:
-        return None
-    if n is None or k is None:
-        raise ArgumentValueError(
-            f"M is {m}, and {'N' if n is None else 'K'} is missing: give all of M N K, or none of them"
-        )
-    return m, n, k
+def shape_of(words: list[str] | None) -> tuple[int, int, int] | None:
+    """(m, n, k) of ShapeWords, or None if there are none; raises a ValueError for what is no shape."""
+    return parse_shape(" ".join(words), "M N K") if words else None
+
+
+def with_sums(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The shape; raises a ValueError if such a product has no sums."""
+    if min(shape) < 1:
+        raise ArgumentValueError(f"M N K are {shape}, so there are no sums: give extents of 1 or more")
+    return shape
 
 
 def planned_gpu(name: str) -> "Hardware":
@@ -362,11 +361,11 @@ def require_plot(path: Path | None) -> None:
 
 
 def parse_shape(text: str, option: str) -> tuple[int, int, int]:
-    """(m, n, k) of "M,N,K" or "MxNxK", or of a cube's "N" or "N^3"."""
-    parts = text.strip().lower().replace("x", ",").split(",")
+    """(m, n, k) of "M,N,K", "MxNxK" or "M N K", or of a cube's "N" or "N^3"."""
+    parts = re.split(r"\s*[,x]\s*|\s+", text.strip().lower())
     if len(parts) == 1:
         parts = [parts[0].removesuffix("^3")] * 3
-    if len(parts) != 3 or not all(part.strip().isdecimal() for part in parts):
+    if len(parts) != 3 or not all(map(str.isdecimal, parts)):
         raise ArgumentValueError(
             f"{option}={text!r} is not a shape: write M,N,K of natural numbers, such as 512,2048,1024 or "
             "512x2048x1024, or 4096 for a cube"

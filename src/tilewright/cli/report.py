@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.options import DTypeName, Json, OwnLayoutOption, parse_shape, require_writable
+from tilewright.cli.options import DTypeName, Json, OwnLayoutOption, require_writable, shape_of, with_sums
 from tilewright.cli.output import print_json, progress
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import with_article
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def _kernel_or_extents(words: list[str] | None) -> list[str] | None:
-    """One name, or three numbers, or nothing."""
-    if words and len(words) != 3 and (len(words) > 1 or words[0].isdecimal()):
-        raise typer.BadParameter(f"{' '.join(words)!r} is neither: name a kernel, or give three numbers")
+    """One name, or a shape, or nothing."""
+    if words and len(words) > 1 and not words[0][:1].isdecimal():
+        raise typer.BadParameter(f"{' '.join(words)!r} is neither: name a kernel, or give M N K")
     return words
 
 
@@ -87,7 +87,7 @@ def report(
 
 
 def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str | None) -> "Explanation":
-    """The product of three numbers, or that of a kernel."""
+    """The product of a shape, or that of a kernel."""
     from tilewright.checking.product import NotTaken, Product, first_accepted
     from tilewright.dtypes import bf16, parse
     from tilewright.explaining.explained import explained, gpu_of
@@ -96,20 +96,17 @@ def _explained(words: list[str], dtype: str | None, layout: str | None, gpu: str
 
     hardware, present = gpu_of(gpu)
     elements = None if dtype is None else Elements.of(parse(dtype, "--dtype"))
-    if len(words) == 1:
+    if words and not words[0][:1].isdecimal():
         kernel = kernel_named(words[0], "KERNEL", without=WITHOUT_SUM)
         if kernel.name == WITHOUT_SUM:
             raise ArgumentValueError(
                 f"KERNEL={kernel.name!r} takes products without a sum, and a report is about sums: name another "
-                f"kernel, or give three numbers"
+                f"kernel, or give M N K"
             )
         try:
             product = first_accepted(kernel, hardware, [OF_KERNEL], elements, layout)
         except NotTaken as error:
             raise ArgumentValueError(f"{error}: use another --gpu, --dtype or --layout") from None
         return explained(product.problem, hardware, present=present, kernel=kernel.name)
-    extents = parse_shape(",".join(words), "M N K") if words else USUAL
-    if min(extents) < 1:
-        raise ArgumentValueError(f"M N K are {extents}, and a report is about a product: give extents of 1 or more")
-    product = Product.of(extents, elements or Elements.of(bf16), layout or "nt")
+    product = Product.of(with_sums(shape_of(words) or USUAL), elements or Elements.of(bf16), layout or "nt")
     return explained(product.problem, hardware, present=present)

@@ -13,10 +13,8 @@ from tilewright.cli.options import (
     EpilogueOption,
     FactorName,
     GateOption,
-    K,
-    M,
-    N,
     OperandOption,
+    OptionalShapeWords,
     OutputsOption,
     OwnLayoutOption,
 )
@@ -38,9 +36,7 @@ class ProductOptions(ElementOptions):
         FactorName | None,
         typer.Option("--dtype", help="Element type of A and B; by default the first that the kernel takes."),
     ] = None
-    m: M = None
-    n: N = None
-    k: K = None
+    shape: OptionalShapeWords = None
     layout: OwnLayoutOption = None
     config: ConfigOption = None
     epilogue: EpilogueOption = None

@@ -76,9 +76,11 @@ def explain(
         fast_accumulation=fast_accumulation,
     ).problem  # fmt: skip
     if problem.is_empty or problem.k == 0:
-        is_empty = problem.is_empty or given["a"].shape[-1] == 0
-        wanted = "extents of 1 or more" if is_empty else "another alpha than 0"
-        raise ArgumentValueError(f"the product has no sums, so there is nothing to explain: give {wanted}")
+        first, second = given["a"].shape, given["b"].shape
+        is_empty = problem.is_empty or first[-1] == 0
+        why = f"a has shape {first} and b {second}" if is_empty else "alpha is 0"
+        wanted = "extents of 1 or more" if is_empty else "another alpha"
+        raise ArgumentValueError(f"{why}, so there are no sums, and nothing to explain: give {wanted}")
     check_names(kernel, config)
     hardware, present = gpu_of(gpu, given["a"].device, problem.a.dtype)
     if not present:

@@ -139,7 +139,7 @@ def test_a_chip_without_bf16_is_asked_for_fp16():
         (("--watts", 700, "--chip", "A100"), "--watts=700 of A100: joules were measured on an H200"),
         (("--watts", 700, "--dtype", "fp8"), "--watts=700 with --dtype=fp8: joules were measured in bf16"),
         (("--dtype", "fp4"), "--dtype='fp4' is not multiplied by H200: use fp16, bf16, tf32"),
-        ((4, 4), "K is missing"),
+        ((4, 4), "M N K='4 4' is not a shape"),
         ((0, 4, 4), "M=0 must be an integer from 1 to"),
     ],
 )

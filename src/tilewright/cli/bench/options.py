@@ -70,6 +70,8 @@ class ShapeOptions(ElementOptions):
         from tilewright.bench import suites
         from tilewright.bench.inputs import Shape
 
+        if suite is not None and re.fullmatch(r"[\d,x^]+", suite):
+            raise ArgumentValueError(f"SUITE={suite!r} is a shape and no suite: write --shape {suite}")
         texts = self.shape or ([SELF_CHECK_SHAPE] if self_check and suite is None else [])
         if (suite is None) == (not texts):
             both = f"SUITE is {suite} and --shape is given as well"

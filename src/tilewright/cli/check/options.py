@@ -43,8 +43,7 @@ class CheckedProduct(ProductOptions):
         elements, bias = self.chosen(), self.bias
         if bias is None:
             bias = not self.has_expression and (elements is None or elements.out.kind == "float")
-        shape = shape_of(self.m, self.n, self.k)
-        choices = {"shape": shape, **self.choices(bias=bias, activation=self.activation)}
+        choices = {"shape": shape_of(self.shape), **self.choices(bias=bias, activation=self.activation)}
         choices |= {"zero_a": self.zero_a, "batch": self.batch, "batch_invariant": self.batch_invariant}
         if self.config is not None:
             from tilewright.cli.configs import changed

@@ -39,16 +39,14 @@ class InspectedProduct(ProductOptions):
         ),
     ] = None
 
-    def shape(self, target: str) -> tuple[int, int, int] | None:
-        """The shape, of which `target` is the first number if it is one; None if none is given."""
-        if not target.isdecimal():
-            given = shape_of(self.m, self.n, self.k)
-            if given and self.problem:
-                raise ArgumentValueError(f"--problem={self.problem} and M N K are two shapes: leave one out")
-            return parse_shape(self.problem, "--problem") if self.problem else given
-        if self.k is not None or self.problem is not None:
-            raise ArgumentValueError(f"{target} is no kernel: give one, or M N K alone, such as 4096 4096 4096")
-        return shape_of(int(target), self.m, self.n)
+    def wanted(self, target: str) -> tuple[int, int, int] | None:
+        """The shape, of which `target` is the first word if it is no kernel; None if none is given."""
+        words = [*([target] if _is_shape(target) else []), *(self.shape or ())]
+        if self.problem is None:
+            return shape_of(words)
+        if words:
+            raise ArgumentValueError(f"--problem={self.problem} and M N K are two shapes: leave one out")
+        return parse_shape(self.problem, "--problem")
 
     def made(self, target: str, hardware: "Hardware") -> "tuple[Kernel, Any, Product, Problem]":
         """The kernel of that name, or the planner's for M N K; its Config, its product, and what it solves of it."""
@@ -58,8 +56,8 @@ class InspectedProduct(ProductOptions):
         from tilewright.kernels.registry import kernel_named
         from tilewright.planner.choose import choose
 
-        shape, choices = self.shape(target), self.choices()
-        if target.isdecimal() and shape is not None:
+        shape, choices = self.wanted(target), self.choices()
+        if _is_shape(target) and shape is not None:
             elements, layout = choices.pop("elements") or self.elements(), choices.pop("layout") or "nt"
             product = Product.of(shape, elements, layout, **choices)
             chosen = choose(product.as_called, hardware)
@@ -78,6 +76,11 @@ class InspectedProduct(ProductOptions):
         problem = product.as_called
         first = kernel.configs(problem, hardware)[0]
         return kernel, changed(kernel, problem, hardware, self.config, first), product, problem
+
+
+def _is_shape(target: str) -> bool:
+    """Whether it is a shape, or the first number of one: no kernel's name begins with a digit."""
+    return target[:1].isdecimal()
 
 
 @dataclass(frozen=True, slots=True)

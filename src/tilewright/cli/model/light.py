@@ -7,7 +7,7 @@ import typer
 
 from tilewright.cli.command import command
 from tilewright.cli.model.common import Chip, PictureOptions, Record, recorded
-from tilewright.cli.options import K, M, N, shape_of
+from tilewright.cli.options import OptionalShapeWords, shape_of
 from tilewright.cli.output import columns, console, number, table
 from tilewright.errors import ArgumentValueError
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 @command
 def speed_of_light(
     output: PictureOptions,
-    m: M = None,
-    n: N = None,
-    k: K = None,
+    words: OptionalShapeWords = None,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -64,7 +62,7 @@ def speed_of_light(
     from tilewright.model.power import BY_DATA, LIMITS, MEASURED, allowed
     from tilewright.model.speed_of_light import of_product
 
-    known, shape = chip_of(chip), shape_of(m, n, k)
+    known, shape = chip_of(chip), shape_of(words)
     if record is not None:
         if shape is not None or any(each is not None for each in (clock, watts, data)):
             raise ArgumentValueError(

@@ -20,12 +20,10 @@ from tilewright.cli.options import (
     EpilogueOption,
     GateOption,
     Json,
-    K,
     Layout,
     LayoutOption,
-    M,
-    N,
     OperandOption,
+    OptionalShapeWords,
     OutputsOption,
     Seed,
     TensorCores,
@@ -59,9 +57,7 @@ FIRM = 0.8
 
 @command
 def run(
-    m: M = None,
-    n: N = None,
-    k: K = None,
+    words: OptionalShapeWords = None,
     *,
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
@@ -103,7 +99,7 @@ def run(
       tilewright run 256 256 256 --batch 4 --backend emulator --json
       tilewright run 256 256 256 --gpu A100
     """
-    shape = shape_of(m, n, k)
+    shape = shape_of(words)
     from tilewright.checking.product import Product
     from tilewright.errors import silence
 
