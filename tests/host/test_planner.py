@@ -20,7 +20,7 @@ from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
 from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.model.ranking import ranking
-from tilewright.planner.choose import choose
+from tilewright.planner.choose import choose, published
 from tilewright.planner.copies import copied
 from tilewright.problem import Epilogue, Matrix, Problem
 
@@ -298,7 +298,7 @@ NOT_FP32 = "multiplies bf16, fp16 and int8 by themselves, and fp8, and a is fp32
     ],
 )
 def test_reason_names_the_kernel_and_why_those_before_it_do_not_take_the_problem(text, gpu, reason):
-    assert choose(problem(text), gpu).reason == reason
+    assert choose(problem(text), gpu).reason == f"{reason}; {published(problem(text))}"
 
 
 @pytest.mark.parametrize(
@@ -315,10 +315,8 @@ def test_reason_names_the_kernel_and_why_those_before_it_do_not_take_the_problem
 def test_plans_say_what_a_published_tree_says_of_the_product(m, n, k, said):
     matrices = (Matrix(dtypes.bf16, columns, 1) for columns in (k, n, n))
     posed = Problem(m, n, k, *matrices)
-    chosen = choose(posed, H200)
-    assert chosen.reasons_for(posed) == (*chosen.reasons, f"a published decision tree says {said}")
-    forced = choose(posed, H200, kernel="mma")
-    assert forced.reasons_for(posed) == forced.reasons
+    assert choose(posed, H200).reasons[-1] == published(posed) == f"a published decision tree says {said}"
+    assert "published" not in choose(posed, H200, kernel="mma").reason
 
 
 def test_reason_of_what_was_asked_for():
@@ -468,7 +466,8 @@ def test_the_largest_stride_of_tma_is_said_where_a_stride_is_larger():
 def test_all_faults_of_an_operand_are_said_at_once():
     asked = problem("1000x1000x1024 nt bf16")
     a = Matrix(dtypes.bf16, 1027, 1, (), 2)
-    assert choose(asked._replace(a=a), H200, quiet=True).reason.endswith(
+    copying = "; ".join(choose(asked._replace(a=a), H200, quiet=True).copying)
+    assert copying.endswith(
         f"since a is aligned to 2 bytes and TMA needs 16, and it has row stride 1027 (2054 bytes) and {MULTIPLE}; "
         f"copying takes about 3 us"
     )
@@ -478,7 +477,8 @@ def test_all_faults_of_an_operand_are_said_at_once():
         b=asked.b._replace(batch_strides=(0, 0)),
         out=asked.out._replace(batch_strides=(3000000, 1000000)),
     )
-    assert choose(batches, H200, quiet=True).reason.endswith(
+    copying = "; ".join(choose(batches, H200, quiet=True).copying)
+    assert copying.endswith(
         f"since a {ALIGNED_TO_8}, and it has batch strides (9, 7) over (2, 3) and TMA walks "
         "batches by one stride, and it has row stride 2 and column stride 1027, and TMA needs one of them to be 1; "
         "copying takes about 6 us"

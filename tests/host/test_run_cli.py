@@ -81,8 +81,9 @@ def test_a_gpu_that_cannot_be_emulated_is_refused(options, message):
 def test_run_and_explain_plan_one_row_alike(k, layout):
     options = (1, 229, k, "--layout", layout, "--gpu", "H200")
     run, explained = in_json("run", *options, "--backend", "emulator"), in_json("explain", *options)
-    for name in ("kernel", "config", "predicted_time_us"):
+    for name in ("kernel", "config", "predicted_time_us", "reason"):
         assert run[name] == explained[name]
+    assert run["reason"].endswith("; a published decision tree says a GEMV, since m or n is 1")
 
 
 @pytest.mark.parametrize("layout", ["nt", "nn", "tn", "tt"])
@@ -211,7 +212,7 @@ def test_run_multiplies_batches(options):
     assert record["checked_elements"] == record["total_elements"] == 3 * 70 * columns
     explained = in_json("explain", *given, "--gpu", "H200")
     assert explained["product"].startswith("3 of 70x50x160 ")
-    for name in ("kernel", "config", "predicted_time_us"):
+    for name in ("kernel", "config", "predicted_time_us", "reason"):
         assert record[name] == explained[name]
 
 

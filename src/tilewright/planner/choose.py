@@ -51,17 +51,15 @@ class Choice(NamedTuple):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Its parts, of which the first names the kernel."""
-        kernel = self.kernel
-        if self.asked:
-            said = [f"{kernel.name}: asked for by {self.asked}"]
-        else:
-            said = [f"{kernel.name}: {kernel.summary}", kernel.remark(self.config)]
-        return tuple(filter(None, (*said, self.origin, *self.copying, *self.refusals)))
+        """Its parts, of which the first names the kernel.
 
-    def reasons_for(self, problem: Problem) -> tuple[str, ...]:
-        """The parts, and unless a kernel was asked for, what a published decision tree says of the product."""
-        return self.reasons if self.asked else (*self.reasons, published(problem))
+        The last is what a published decision tree says of the product, unless a kernel was asked for.
+        """
+        kernel, problem = self.kernel, self.copied.problem
+        if self.asked:
+            return (f"{kernel.name}: asked for by {self.asked}", *self.copying)
+        said = f"{kernel.name}: {kernel.summary}", kernel.remark(self.config), self.origin
+        return tuple(filter(None, (*said, *self.copying, *self.refusals, published(problem))))
 
     def launches(self, hardware: Hardware) -> list[Launch]:
         """All launches, the kernel's own as the last, though sums of columns are added behind it.

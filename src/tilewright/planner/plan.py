@@ -94,9 +94,7 @@ class Plan:
     @property
     def reason(self) -> str:
         """Why the kernel was chosen, in a sentence."""
-        if not self._prepared:
-            return "out has no elements, so nothing runs"
-        return "; ".join(self._prepared.choice.reasons_for(self.problem))
+        return self._prepared.choice.reason if self._prepared else "out has no elements, so nothing runs"
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

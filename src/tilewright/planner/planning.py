@@ -96,7 +96,7 @@ def range_plan_of(
     for number, problem in zip(rows, problems_of(request.operands, rows, request.problem, multiplies), strict=True):
         if not problem.is_empty:
             choices[number] = choice = choose(problem, backend.hardware)
-            reasons[number] = choice.reasons_for(problem)
+            reasons[number] = choice.reasons
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
     known = {source: in_memory(source, backend.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
