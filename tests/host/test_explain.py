@@ -127,6 +127,15 @@ def test_the_chosen_kernel_has_the_least_of_the_ranked_times_that_are_said(m, n,
         assert rival.behind == pytest.approx(sum(rival.grew.values()), abs=1e-12)
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_the_parts_of_a_difference_that_are_said_add_up_to_it(case):
+    shown = " ".join(str(explained(*case)).partition("\nnext best")[2].partition("\nwould help")[0].split())
+    for behind, parts in re.findall(r": \+([\d.,]+) us, (.*?); its loop", shown):
+        said = [float(value.replace(",", "")) for value in re.findall(r" ([+-][\d,]*\d(?:\.\d+)?)(?:,|$)", parts)]
+        coarse = 1 if float(behind.replace(",", "")) >= 99.95 else 0.01
+        assert sum(said) == pytest.approx(float(behind.replace(",", "")), abs=coarse * (len(said) + 1) / 2)
+
+
 def test_a_bad_config_has_quicker_rivals():
     found = explained(4096, 4096, 4096, config=WgmmaConfig(64, 64, 4, epilogue="direct", overlap=False))
     assert found.rivals[0].behind < 0

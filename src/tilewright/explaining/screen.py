@@ -10,6 +10,9 @@ from tilewright.rounding import size_text, three_digits
 WIDTH, LABEL = 100, 11
 """Columns of a line, and of the names before it."""
 
+LEAST = 0.005
+"""Microseconds: less is 0.00 on the screen."""
+
 FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch", "threads")
 """Fields of Configs that the model does not see, or that follow from others."""
 
@@ -117,14 +120,20 @@ def rival_of(rival: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[str, 
     tile = f"{config['tile_m']}x{config['tile_n']}"
     name = ", ".join([tile if same else f"{rival['kernel']} {tile}", *told])
     behind = rival["behind_us"]
-    if abs(behind) < 0.005:
+    if abs(behind) < LEAST:
         return name, "+0", "as quick"
     if behind < 0:
         return name, f"-{us(-behind)}", f"ranked {us(-behind)} us quicker"
-    parts = sorted(rival["grew_us"].items(), key=lambda part: -part[1])
-    longer = " and ".join(f"{part} +{us(value)}" for part, value in parts[:2] if value >= 0.005)
-    shorter = "".join(f", {part} -{us(-value)}" for part, value in parts[-1:] if value <= -0.005)
-    return name, f"+{us(behind)}", f"{longer or 'within rounding'}{shorter}; its loop is bound by {rival['limit']}"
+    return name, f"+{us(behind)}", f"{_grown(rival['grew_us'], behind)}; its loop is bound by {rival['limit']}"
+
+
+def _grown(parts: Mapping[str, float], behind: float) -> str:
+    """The two parts of a difference that grew most, the one that shrank most, and all others together."""
+    ranked = sorted(parts.items(), key=lambda part: -part[1])
+    told = [*(part for part in ranked[:2] if part[1] >= LEAST), *(part for part in ranked[-1:] if part[1] <= -LEAST)]
+    told.append(("all else", behind - sum(value for _, value in told)))
+    said = (f"{name} {'-' if value < 0 else '+'}{us(abs(value))}" for name, value in told if abs(value) >= LEAST)
+    return ", ".join(said)
 
 
 def _remedies(record: Mapping[str, Any]) -> list[str]:
