@@ -127,6 +127,22 @@ def test_the_chosen_kernel_has_the_least_of_the_ranked_times_that_are_said(m, n,
         assert rival.behind == pytest.approx(sum(rival.grew.values()), abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "gpu", "more", "said"),
+    [
+        ((64, 4096, 4096), "fp32", "H200", (), True),
+        ((64, 4096, 4096), "fp32", "A100", (), False),  # which has no clusters
+        ((64, 4096, 4096), "bf16", "H200", (), False),  # wgmma splits k all the same
+        ((64, 4096, 4096), "bf16", "H200", ("--gate", "stacked"), False),  # which splits no k anyway
+    ],
+)
+def test_column_sums_are_named_where_they_alone_leave_k_whole(shape, dtype, gpu, more, said):
+    command = ("explain", *shape, "--dtype", dtype, "--gpu", gpu, *more, "--outputs")
+    words = "none splits k, since column_sums are of whole tiles"
+    assert (words in " ".join(in_json(*command, "column_sums,amax")["decision"])) is said
+    assert words not in " ".join(in_json(*command, "amax")["decision"])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_parts_of_a_difference_that_are_said_add_up_to_it(case):
     shown = " ".join(str(explained(*case)).partition("\nnext best")[2].partition("\nwould help")[0].split())
