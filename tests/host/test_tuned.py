@@ -319,6 +319,19 @@ def test_nor_does_one_of_another_kernel_and_the_product_is_tuned_anew(folder, tm
     assert exact_entry(few, H200) is None
 
 
+def test_an_entry_whose_kernel_refuses_the_product_is_named_once(folder, caplog):
+    caplog.set_level(logging.WARNING, "tilewright")
+    refused = product(64, dtype=fp32)
+    tuned.store("H200-132").add([entry(refused)])
+    for rows in (64, 64, 56):
+        assert not choose(refused._replace(m=rows), H200).tuned
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "the tuned Config of 64x512x512 fp32 nt is not used: wgmma does not take it: wgmma multiplies bf16, fp16 and "
+        "int8 by themselves, and fp8, and a is fp32, b is fp32; tune it again"
+    )
+
+
 def test_nor_one_for_other_rows_of_the_same_bucket(folder):
     broken, near = product(256, 4096, 2048), product(248, 4096, 2048)
     good = KERNELS["wgmma"].candidates(near, H200, 2)[1]

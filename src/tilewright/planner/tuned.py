@@ -217,16 +217,19 @@ def rows_in(tables: Iterable[Table], problem: Problem) -> frozenset[int]:
 
 
 def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) -> Entry | None:
-    """The first entry of a problem that counts; one that breaks a rule of its kernel hides no other.
+    """The first entry of a problem that counts; one that breaks a rule of its kernel, or is refused, hides no other.
 
     solved: the problem as each kernel that takes it does, maybe with copies of operands, which were part of what was
     measured. The nearest entry for other rows counts if its Config is near the best that the model knows.
     """
     for entries in store(label(hardware)).found(problem):
         for entry in entries:
-            if entry.kernel not in solved:
-                continue
             kernel, config = KERNELS[entry.kernel], entry.made_config()
+            if entry.kernel not in solved:
+                if entry.m == problem.m:  # another number of rows may be another kernel's
+                    refusal = kernel.refuses(problem, hardware) or "another kernel comes first"
+                    _ignored(entry.product, f"{entry.kernel} does not take it: {refusal}")
+                continue
             try:
                 kernel.check(config, solved[entry.kernel], hardware)
             except ConfigError as error:
