@@ -107,6 +107,16 @@ def test_a_gpu_that_is_not_there_is_said(monkeypatch):
     assert "doctor" in error("run", 8, 8, 8, "--backend", "gpu")
 
 
+@pytest.mark.parametrize(
+    "words", [("run", 8, 8, 8), ("explain", 8, 8, 8), ("report", 8, 8, 8), ("check", "mma"), ("kernels",)]
+)
+def test_an_unknown_gpu_is_answered_with_those_that_kernels_know(words):
+    hopper = "H100-SXM, H100-PCIe, H200, H800, H20"
+    any_type = ", B200" * (words[0] in ("check", "kernels"))  # which fp32 runs on
+    said = f"tilewright: --gpu='X' is unknown: use A100, RTX-4090, {hopper}{any_type}\n"
+    assert error(*words, "--gpu", "X") == said
+
+
 def test_interrupting_says_so_and_exits_with_130(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

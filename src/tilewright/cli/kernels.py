@@ -60,11 +60,10 @@ def kernels(
       tilewright kernels --kernel wgmma_basic
     """
     from tilewright.checking.support import support
-    from tilewright.hardware import named
+    from tilewright.explaining.explained import gpu_of
     from tilewright.kernels.registry import EVERY_KERNEL, KERNELS, kernel_named
-    from tilewright.model.chips import CHIPS
 
-    arch = None if gpu is None else named(gpu, "--gpu", CHIPS).gpu.arch
+    arch = None if gpu is None else gpu_of(gpu, dtype=parse(dtype or "fp32", "--dtype"))[0].arch
     wanted = [kernel_named(kernel, "--kernel")] if kernel else (EVERY_KERNEL if ladder else KERNELS).values()
     verified = _record(record)
     rows = [row for each in wanted for row in support(each, verified) if _is_meant(row, dtype, recipe, arch)]

@@ -298,15 +298,15 @@ def planned_gpu(name: str) -> "Hardware":
     found = named(name, "--gpu", CHIPS, tuple(GPUS)).gpu
     if found.name not in GPUS:
         raise ArgumentValueError(
-            f"--gpu={name!r} is known to the models alone, which `explain`, `report` and `run` ask; kernels for one "
-            f"that is not here are chosen for {', '.join(GPUS)}: use one of these, or that GPU itself"
+            f"--gpu={name!r} is known to the models alone, which `explain`, `report`, `run` and `check` ask; kernels "
+            f"for one that is not here are chosen for {', '.join(GPUS)}: use one of these, or that GPU itself"
         )
     return found
 
 
 def emulated_gpu(name: str | None, backend: BackendName, elements: "Elements") -> "Hardware":
     """The GPU that the emulator stands in for: what --gpu names, if a kernel there can multiply them, or an H200."""
-    from tilewright.hardware import H200, named
+    from tilewright.hardware import H200
 
     if name is None:
         return H200
@@ -314,10 +314,9 @@ def emulated_gpu(name: str | None, backend: BackendName, elements: "Elements") -
         raise ArgumentValueError(
             f"--gpu={name!r} says which GPU is emulated, and --backend gpu takes the one that is here: leave one out"
         )
-    from tilewright.explaining.explained import require_kernel
-    from tilewright.model.chips import CHIPS
+    from tilewright.explaining.explained import gpu_of, require_kernel
 
-    gpu = named(name, "--gpu", CHIPS).gpu
+    gpu, _ = gpu_of(name, dtype=elements.a)
     require_kernel(gpu, elements.a)
     return gpu
 

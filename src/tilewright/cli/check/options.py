@@ -50,10 +50,10 @@ class CheckedProduct(ProductOptions):
 
             choices["configured"] = partial(changed, text=self.config)
         if self.gpu is not None:
-            from tilewright.hardware import named
-            from tilewright.model.chips import CHIPS
+            from tilewright.dtypes import fp32
+            from tilewright.explaining.explained import gpu_of
 
-            choices["hardware"] = named(self.gpu, "--gpu", CHIPS).gpu
+            choices["hardware"], _ = gpu_of(self.gpu, dtype=fp32 if elements is None else elements.a)
         return choices
 
 
