@@ -289,6 +289,14 @@ def test_a_record_is_no_suite():
     assert "record.json is no suite: `tilewright bench` alone shows records" in error("compile", "record.json")
 
 
+def test_an_export_of_nothing_says_so_and_what_to_do(folder, tmp_path):
+    export = ("tune", "--gpu", "A100", "--export", tmp_path / "none.json")
+    said = invoke(*export, "--list").stdout
+    assert said.startswith(f"{tmp_path}/none.json: entries written: 0\n")
+    assert said.count("nothing was tuned for an A100-108: `tilewright tune SUITE` does it, on that GPU\n") == 1
+    assert in_json(*export)["exported"] == 0
+
+
 @pytest.mark.parametrize("option", ["--list", "--export"])
 def test_a_damaged_table_is_said_and_overwrites_no_export(tmp_path, option):
     store, exported = Store("H200-132"), tmp_path / "exported.json"

@@ -105,7 +105,10 @@ def tune(
     table = kept.table() if to.listed or to.export is not None else Table()
     if to.export is not None:
         write_whole(to.export, encode(table, kept.gpu))
+        record["exported"] = len(table)
         show(f"{to.export}: entries written: {len(table)}")
+    if not table and (to.listed or to.export is not None):
+        show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it, on that GPU")
     if to.listed:
         shipped = kept.shipped().entries()
         record["entries"] = [entry.as_dict() for entry in table.entries()]
@@ -114,8 +117,6 @@ def tune(
         record["shipped"] = [entry.as_dict() for entry in shipped]
         if not as_json:
             _list(table.entries(), f"Tuned for {with_article(kept.gpu)}")
-            if not table:
-                show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it")
             for path, entries in others.items():
                 _list(entries, f"In {path}, which counts where no table before it has one that can be used")
             _list(shipped, "In the package's own table, which counts where no other has one that can be used")
