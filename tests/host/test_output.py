@@ -45,6 +45,23 @@ def test_columns_are_as_wide_as_they_need(capsys):
     ]
 
 
+@pytest.mark.parametrize("title", ["", "of [red]"])
+def test_a_grid_has_borders_on_a_terminal_and_is_plain_elsewhere(capsys, monkeypatch, title):
+    output.console.cache_clear()
+    output.grid(title, ROWS[0], ROWS[1:], numbers=("us", "TFLOP/s"))
+    plain = ["name\tus\tTFLOP/s", "short\t1.5\t800", "a.name::that.is:longer_than_others\t213.25\t7"]
+    assert capsys.readouterr().out.splitlines() == [*filter(None, [title]), *plain]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    output.console.cache_clear()
+    output.grid(title, ROWS[0], ROWS[1:], numbers=("us", "TFLOP/s"))
+    output.console.cache_clear()
+    text = re.sub("\x1b.*?m", "", capsys.readouterr().out)
+    assert max(map(len, text.splitlines())) <= 40
+    assert text.startswith(title)
+    assert re.search(r"short +│ +1\.5 │ +800 │\n", text)
+
+
 def test_a_name_that_does_not_fit_has_a_line_of_its_own(capsys, terminal):
     terminal(40)
     assert printed(capsys, ROWS) == [

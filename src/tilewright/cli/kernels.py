@@ -8,7 +8,7 @@ import typer
 from tilewright.cli import records
 from tilewright.cli.command import command
 from tilewright.cli.options import FactorName, Json, RecipeName
-from tilewright.cli.output import console, print_json, print_table
+from tilewright.cli.output import console, grid, print_json
 from tilewright.dtypes import parse
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import with_article
@@ -100,15 +100,13 @@ def _is_meant(row: "Support", dtype: FactorName | None, recipe: RecipeName | Non
 
 
 def _show(rows: "list[Support]", verified: dict[str, Any] | None) -> None:
-    from rich.table import Table
-
-    table = Table()
-    for heading in ("kernel", "a and b", "scales", "layouts", "architectures", "verified"):
-        table.add_column(heading)
+    headings = ("kernel", "a and b", "scales", "layouts", "architectures", "verified")
     place = "" if verified is None else f" on {with_article(verified['gpu'])}"
-    for row in rows:
-        table.add_row(
+    cells = [
+        (
             row.kernel, row.types_text, ", ".join(row.scales), " ".join(row.layouts), ", ".join(row.architectures),
             f"among {row.cases:,} products{place}" if row.cases else "in the emulator",
-        )  # fmt: skip
-    print_table(table)
+        )
+        for row in rows
+    ]  # fmt: skip
+    grid("", headings, cells)

@@ -215,6 +215,27 @@ def print_table(table: "Table") -> None:
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
+def grid(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
+    """Print cells under headings; those of `numbers` are aligned right, and a terminal's borders wrap long cells.
+
+    Elsewhere it is plain lines with tabs between cells, which no longest cell pads, for other programs.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    if not console().is_terminal:
+        lines = [*filter(None, [title]), *map("\t".join, (headings, *rows))]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        return
+    table = Table(title=escape(title) or None, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in numbers else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    print_table(table)
+
+
 def table(title: str, rows: dict[str, object]) -> None:
     """A table of names and values in two columns."""
     if title:

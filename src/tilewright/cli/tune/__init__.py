@@ -10,7 +10,7 @@ import typer
 from tilewright.cli.bench.options import ShapeOptions
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, command
 from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, planned_gpu, require_writable
-from tilewright.cli.output import console, print_json, print_table, progress
+from tilewright.cli.output import console, grid, print_json, progress
 from tilewright.cli.products import problem_of
 from tilewright.errors import ArgumentValueError, UnavailableError, message_of
 from tilewright.hardware import with_article
@@ -240,24 +240,20 @@ def _show(shape: "Shape", found: "Tuned", show: Callable[[str], None]) -> None:
 
 def _list(entries: "list[Entry]", title: str) -> None:
     """A table of entries, if there are any."""
-    from rich.table import Table
-
     if not entries:
         return
-    table = Table(title=title, title_justify="left")
-    for heading in ("m", "n", "k", "layout", "dtype", "epilogue", "us", "Config", "measured"):
-        table.add_column(heading, justify="right" if heading in "mnkus" else "left")
-    for entry in entries:
-        key = entry.key
-        table.add_row(
-            *map(str, (entry.m, key.n, key.k)), *map(_shown, (key.layout, key.dtype, key.epilogue)), f"{entry.us:.2f}",
-            *map(_shown, (repr(entry.made_config()), entry.date[:10])),
-        )  # fmt: skip
-    print_table(table)
+    headings = ("m", "n", "k", "layout", "dtype", "epilogue", "us", "measured", "Config")
+    rows = [
+        [
+            *map(str, (entry.m, entry.key.n, entry.key.k)),
+            *map(_shown, (entry.key.layout, entry.key.dtype, entry.key.epilogue)), f"{entry.us:.2f}",
+            *map(_shown, (entry.date[:10], repr(entry.made_config()))),
+        ]
+        for entry in entries
+    ]  # fmt: skip
+    grid(title, headings, rows, numbers=("m", "n", "k", "us"))
 
 
 def _shown(text: str) -> str:
-    """The text of a table that others may have written: no markup of rich's, and no control characters."""
-    from rich.markup import escape
-
-    return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+    """The text of a table that others may have written, without control characters."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
