@@ -1,6 +1,6 @@
 """`tilewright explain`: the plan for a product, why, how long it takes, and what would help."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -8,12 +8,14 @@ from tilewright.cli.command import command
 from tilewright.cli.configs import ConfigOption
 from tilewright.cli.options import (
     ActivationOption,
+    AnyGpuOption,
     BatchInvariantOption,
     BatchOption,
     ElementOptions,
     EpilogueOption,
     GateOption,
     Json,
+    KernelOption,
     Layout,
     LayoutOption,
     OperandOption,
@@ -39,13 +41,8 @@ def explain(
     types: ElementOptions,
     layout: LayoutOption = Layout.nt,
     batch: BatchOption = 1,
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu", "--chip", help="The GPU, such as H20, here or not; by default this machine's, else H200."
-        ),
-    ] = None,
-    kernel: Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")] = "auto",
+    gpu: AnyGpuOption = None,
+    kernel: KernelOption = "auto",
     config: ConfigOption = None,
     activation: ActivationOption = None,
     zero_a: ZeroOption = False,

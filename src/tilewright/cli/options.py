@@ -147,6 +147,11 @@ TensorCoresOption = Annotated[
     TensorCores,
     typer.Option("--tensor-cores", help="How the emulator adds products: in float32, or bit for bit as an H200."),
 ]
+KernelOption = Annotated[str, typer.Option("--kernel", help="auto, or the name of a kernel or a rung.")]
+AnyGpuOption = Annotated[
+    str | None,
+    typer.Option("--gpu", "--chip", help="The GPU, such as H20, here or not; by default this machine's, else H200."),
+]
 BatchOption = Annotated[int, typer.Option("--batch", help="So many products, each of an A and a B of its own.", min=1)]
 BatchInvariantOption = Annotated[
     bool, typer.Option("--batch-invariant", help="Rows of the result must not depend on each other.")

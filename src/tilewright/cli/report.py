@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilewright.cli.command import command
-from tilewright.cli.options import DTypeName, Json, OwnLayoutOption, require_writable, shape_of, with_sums
+from tilewright.cli.options import AnyGpuOption, DTypeName, Json, OwnLayoutOption, require_writable, shape_of, with_sums
 from tilewright.cli.output import print_json, progress
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import with_article
@@ -49,12 +49,7 @@ def report(
         DTypeName | None, typer.Option("--dtype", help="Element type; by default the first that is taken.")
     ] = None,
     layout: OwnLayoutOption = None,
-    gpu: Annotated[
-        str | None,
-        typer.Option(
-            "--gpu", "--chip", help="The GPU, such as H20, here or not; by default this machine's, else H200."
-        ),
-    ] = None,
+    gpu: AnyGpuOption = None,
     as_json: Json = False,
 ) -> None:
     """Write one page about a product or a kernel: plan, roofline, waves, tile, swizzle, fragments, time line, counters.

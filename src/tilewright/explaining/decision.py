@@ -64,25 +64,17 @@ def _config(choice: Choice, hardware: Hardware) -> str:
     least = f"a model gives each of {count} Configs its time,{corrected} and the least wins"
     if count == 1:
         least = "it has one Config"
-    if not _splits(candidates) and _splits(kernel.candidates(_without_column_sums(problem), hardware, EVERY)):
-        least += "; none splits k, since column_sums are of whole tiles"
+    epilogue, expression = problem.epilogue, problem.epilogue.expression
+    if expression is not None and epilogue.sums_columns and not _splits(candidates):
+        others = epilogue._replace(expression=expression._replace(outputs=()), outputs=())
+        if _splits(kernel.candidates(problem._replace(epilogue=others), hardware, EVERY)):
+            least += "; none splits k, since column_sums are of whole tiles"
     return f"{least}; it {remark}" if remark else least
 
 
 def _splits(configs: Sequence[Any]) -> bool:
     """Whether a Config splits k."""
     return any(getattr(config, "split_k", 1) > 1 for config in configs)
-
-
-def _without_column_sums(problem: Problem) -> Problem:
-    """The problem, but for its column sums."""
-    epilogue = problem.epilogue
-    if not epilogue.sums_columns or epilogue.expression is None:
-        return problem
-    outputs = dict(zip(epilogue.expression.outputs, epilogue.outputs, strict=True))
-    del outputs["column_sums"]
-    expression = epilogue.expression._replace(outputs=tuple(outputs))
-    return problem._replace(epilogue=epilogue._replace(expression=expression, outputs=tuple(outputs.values())))
 
 
 def _tree(problem: Problem) -> str:

@@ -34,6 +34,9 @@ SELF_CHECK_SHAPE = "4096,4096,4096"
 DEFAULT_BASELINES = ("cublas", "torch")
 """The contenders that ratios are to, the preferred one first; the other way around where elements are of 8 bits."""
 
+SuiteArgument = Annotated[
+    str | None, typer.Argument(help="A suite of `tilewright bench`, or a TOML file of your own.", show_default=False)
+]
 DataOption = Annotated[
     Data, typer.Option("--data", help="Normal, uniform from -1 to 1, or normal with an A that is 2:4 sparse.")
 ]

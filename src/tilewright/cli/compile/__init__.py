@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.bench.options import ShapeOptions
+from tilewright.cli.bench.options import ShapeOptions, SuiteArgument
 from tilewright.cli.command import NOT_VERIFIED, command
 from tilewright.cli.options import (
     ActivationOption,
@@ -48,10 +48,7 @@ GpuOption = Annotated[
 
 @command
 def compile(
-    suite: Annotated[
-        str | None,
-        typer.Argument(help="A suite of `tilewright bench`, or a TOML file of your own.", show_default=False),
-    ] = None,
+    suite: SuiteArgument = None,
     *,
     shapes: ShapeOptions,
     rows: RowsOption = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.bench.options import ShapeOptions
+from tilewright.cli.bench.options import ShapeOptions, SuiteArgument
 from tilewright.cli.command import BAD_REQUEST, INTERRUPTED, command
 from tilewright.cli.options import ActivationOption, Jobs, Json, WithBias, planned_gpu, require_writable
 from tilewright.cli.output import console, grid, print_json, progress
@@ -54,10 +54,7 @@ class TableOptions:
 
 @command
 def tune(
-    suite: Annotated[
-        str | None,
-        typer.Argument(help="A suite of `tilewright bench`, or a TOML file of your own.", show_default=False),
-    ] = None,
+    suite: SuiteArgument = None,
     *,
     shapes: ShapeOptions,
     bias: WithBias = False,
