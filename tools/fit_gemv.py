@@ -32,13 +32,13 @@ from tilewright.kernels.gemv_time import (  # noqa: E402
     FEATURES,
     GROUPS,
     TREES_OF_GEMV,
-    Array,
     measurable,
     ranked,
     ways_of,
 )
 from tilewright.kernels.registry import KERNELS  # noqa: E402
 from tilewright.model.ranking.trees import Trees  # noqa: E402
+from tilewright.model.tiling.tiles import Array  # noqa: E402
 from tilewright.problem import Problem  # noqa: E402
 
 RECORDS = (

@@ -10,8 +10,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-EMULATOR = ("tilewright/emulator", "tilewright/checking")
-"""The emulator and what checks kernels in it."""
+EMULATOR = ("tilewright/emulator", "tilewright/checking", "tilewright/ladder")
+"""The emulator, what checks kernels in it, and what climbs the ladder there or on a GPU."""
 
 
 class Split(BuildHookInterface[Any]):

@@ -53,6 +53,8 @@ CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 """How many clusters of so many CTAs an H200's SMs hold, one CTA an SM, by cuOccupancyMaxActiveClusters."""
 WARP = 32
 """Threads of a warp."""
+RESERVED_SMEM_BYTES, SMEM_UNIT = 1024, 128
+"""Shared memory that the system takes for each CTA, and of which CTAs get whole pieces, on GPUs since sm_80."""
 REGISTERS = 65_536
 """The 32-bit registers of an SM, since sm_50."""
 
@@ -69,8 +71,8 @@ class SmLimits(NamedTuple):
     warps: int
     ctas: int
     carveouts: tuple[int, ...]
-    reserved_smem_bytes: int = 1024
-    smem_unit: int = 128
+    reserved_smem_bytes: int = RESERVED_SMEM_BYTES
+    smem_unit: int = SMEM_UNIT
 
     @property
     def smem_bytes(self) -> int:

@@ -312,8 +312,8 @@ ILLEGAL = {
         (SINGLE, SimtConfig(tile_m=256, tile_n=32, thread_n=4, warp_m=32, thread_m=8, warp_n=32)),
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(64, 64, 16, 16, 64, 8, 4)),
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(split_k=2)),
-        (SINGLE, SimtConfig(split_k=3)),
-        (SINGLE, SimtConfig(thread_m=4, thread_n=16, split_k=8)),
+        (SINGLE, SimtConfig(split_k=0)),
+        (SINGLE, SimtConfig(split_k=9)),
         (SINGLE, SimtConfig(group_m=65)),
     ),
 }

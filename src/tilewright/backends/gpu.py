@@ -52,6 +52,8 @@ class GpuBackend:
         self.hardware = self._read_hardware()
         self.arch = self.hardware.arch
         self._functions: dict[bytes, Any] = {}
+        self._allowed: dict[bytes, int] = {}
+        self._allowing = threading.Lock()
         self._kernels: dict[tuple[bytes, tuple[Any, ...]], GpuKernel] = {}
         self._pool: Any = None
         self._making_pool = threading.Lock()
@@ -77,14 +79,20 @@ class GpuBackend:
             with self.current():
                 module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
                 function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
-                attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                checked(driver.cuFuncSetAttribute(function, attribute, shape.smem_bytes), "cuFuncSetAttribute")
                 if shape.dependent and not shape.keeps_l1:
                     # The next grid's CTAs may then be on an SM beside the last ones of this grid.
-                    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-                    checked(driver.cuFuncSetAttribute(function, attribute, 100), "cuFuncSetAttribute")
+                    _set(function, "PREFERRED_SHARED_MEMORY_CARVEOUT", 100)
             self._functions[compiled.cubin] = function
+        self._allow(compiled.cubin, function, shape.smem_bytes + shape.spare_bytes)
         return function
+
+    def _allow(self, cubin: bytes, function: Any, smem_bytes: int) -> None:
+        """Let launches of a function have so much dynamic shared memory, or what they had before."""
+        with self._allowing:
+            if self._allowed.get(cubin, -1) < smem_bytes:
+                with self.current():
+                    _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", smem_bytes)
+                self._allowed[cubin] = smem_bytes
 
     def current(self) -> Context:
         """Within a `with`, this GPU's primary context is the calling thread's current one."""
@@ -198,6 +206,12 @@ class GpuBackend:
             cuda_core_clock=1e3 * self._attribute("CLOCK_RATE"),
             rates=rates_of(capability),
         )
+
+
+def _set(function: Any, attribute: str, value: int) -> None:
+    """Set an attribute of a kernel's function."""
+    named = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+    checked(driver.cuFuncSetAttribute(function, named, value), "cuFuncSetAttribute")
 
 
 class _StreamMemory:

@@ -168,7 +168,7 @@ def launch_config(shape: LaunchShape) -> Any:
     config = driver.CUlaunchConfig()
     config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid, 1, 1
     config.blockDimX, config.blockDimY, config.blockDimZ = shape.block, 1, 1
-    config.sharedMemBytes = shape.smem_bytes
+    config.sharedMemBytes = shape.smem_bytes + shape.spare_bytes
     config.hStream = _DEFAULT_STREAM
     attributes = _attributes(shape.cluster, shape.dependent)
     config.attrs, config.numAttrs = attributes, len(attributes)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
+from tilewright.kernels import gemv_time
 from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import Array, Ways, breakdown, knows, predicted, ranked, seconds, ways_of, wide_loads
-from tilewright.kernels.kernel import ConfigError, Constants, Kernel
+from tilewright.kernels.gemv_time import Ways, breakdown, knows, predicted, seconds, ways_of, wide_loads
+from tilewright.kernels.kernel import ConfigError, Constants
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
 from tilewright.kernels.registry import FEW_ROWS
 from tilewright.kernels.tiled import tile_count
+from tilewright.kernels.timed import TimedKernel
 from tilewright.model.prediction import Breakdown, Power, Prediction
+from tilewright.model.tiling.tiles import Array
 from tilewright.problem import Matrix, Problem
 
 if TYPE_CHECKING:
@@ -100,7 +103,7 @@ class GemvFeatures(NamedTuple):
     epilogue: EpilogueConstants
 
 
-class GemvKernel(Kernel):
+class GemvKernel(TimedKernel):
     """The kernel of products that take as long as reading the weights."""
 
     name = "gemv"
@@ -164,37 +167,22 @@ class GemvKernel(Kernel):
             )
         return narrow_out_refused(problem, hardware) or oversized(problem) or column_sums_refused(problem, self.name)
 
-    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[GemvConfig]:
-        """Those with as many rows as the problem needs, the quickest by `seconds` first."""
-        configs, times = self._timed(problem, hardware)
-        return [configs[index] for index in times.argsort(kind="stable")]
-
-    def best(self, problem: Problem, hardware: Hardware) -> GemvConfig:
-        """The first of `configs`, without the others."""
-        configs, times = self._timed(problem, hardware)
-        return configs[int(times.argmin())]
-
-    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
-        """The time by which it is ranked beside other kernels."""
-        configs, times = self._timed(problem, hardware)
-        return float(times.min()) * self._ranked(configs[0], problem)
-
     def ranked_seconds(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> float:
-        """The same of any Config."""
+        """The time by which any Config is ranked beside other kernels."""
         oriented, ways, _ = self._way(config, problem, hardware)
-        return seconds(ways, oriented).item() * self._ranked(config, problem)
+        return seconds(ways, oriented).item() * self.ranked(config, problem)
 
     def corrects(self, problem: Problem, hardware: Hardware) -> bool:
         """Whether trees know launches of such elements on such a GPU."""
         return knows(problem.a.dtype, hardware)
 
-    def _ranked(self, config: GemvConfig, problem: Problem) -> float:
-        """What that time is of `seconds`."""
-        return ranked(config.tile_m, self.features(self.oriented(config, problem)))
+    def ranked(self, config: GemvConfig, problem: Problem) -> float:
+        """What that time is of `seconds`; Configs of one problem share it."""
+        return gemv_time.ranked(config.tile_m, self.features(self.oriented(config, problem)))
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
-    def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
-        """The Configs that are offered, and what the model says of each in seconds."""
+    def timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:
+        """The Configs that are offered, with as many rows as the problem needs, and their seconds."""
         swap_ab = problem.n < problem.m and problem.columns == problem.n
         oriented = problem.transposed if swap_ab else problem
         tile_m = next(tile_m for tile_m in (1, 2, 4, 8, 16) if tile_m >= min(oriented.m, FEW_ROWS))

@@ -10,7 +10,7 @@ docs/choosing.md has what choices reach.
 import json
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,8 @@ from tilewright.hardware import Hardware
 from tilewright.model.prediction import Breakdown, Parts
 from tilewright.model.ranking.correction import TREES, is_known
 from tilewright.model.ranking.trees import Trees
+from tilewright.model.tiling.tiles import Array
 from tilewright.problem import Problem
-
-if TYPE_CHECKING:  # which takes longer to import than this module
-    from numpy.typing import NDArray
-
-Array: TypeAlias = "NDArray[np.float64]"
 
 _LAUNCH_SECONDS, _CTA_SECONDS, _EXCHANGE_SECONDS = 0.66e-6, 0.915e-6, 0.72e-6
 """A launch in a graph; what a CTA does besides its rounds; and more if a cluster splits k."""

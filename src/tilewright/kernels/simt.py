@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from tilewright.dtypes import DType, fp32
 from tilewright.hardware import Hardware
+from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, oversized
-from tilewright.kernels.simt_time import Array, Ways, breakdown, prediction, seconds, ways_of
+from tilewright.kernels.simt_room import ctas_with_registers, ctas_with_room, evenly, spare_bytes
+from tilewright.kernels.simt_time import Ways, breakdown, prediction, seconds, ways_of
 from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.kernels.timed import TimedKernel
 from tilewright.model.prediction import Breakdown, Power, Prediction
+from tilewright.model.tiling.tiles import Array
 from tilewright.problem import Problem
-from tilewright.rounding import round_up
+from tilewright.rounding import ceil_div, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,42 +46,36 @@ class SimtConfig:
     def smem_bytes(self, nbytes: int) -> int:
         """Shared memory of a CTA: two buffers of A's and B's tiles, each row padded by 4 elements of so many bytes.
 
-        With `split_k`, also a tile of sums, which the CTAs of the cluster send.
+        With `split_k`, also the sums that the CTAs of the cluster send: of each, as many rows of all threads.
         """
-        sums = self.tile_m * self.tile_n if self.split_k > 1 else 0
+        sums = 0
+        if self.split_k > 1:
+            rows = ceil_div(self.thread_m, self.split_k)
+            sums = self.split_k * rows * self.tile_m * self.tile_n // max(self.thread_m, 1)
         return 2 * (self.tile_m + 4 + self.tile_n + 4) * self.tile_k * nbytes + 4 * sums
 
 
-_LARGEST = SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16)
-
 _SMALL = SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)
 
-_CANDIDATES = (
+_TILES = (
     SimtConfig(),
-    _LARGEST,
+    SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16),
+    SimtConfig(tile_k=8, warp_n=64, thread_m=16),
+    SimtConfig(tile_m=64, warp_m=32, warp_n=64),
+    SimtConfig(tile_n=64),
+    SimtConfig(tile_m=64, tile_n=64, warp_m=32, warp_n=64),
     _SMALL,
     replace(_SMALL, tile_k=32),
     replace(_SMALL, tile_m=32, tile_n=128),
     replace(_SMALL, tile_m=128, tile_n=32),
 )
-"""A Config for each tile; of equal ones, the first is taken."""
+"""A Config for each tile; of equal ones, the first is taken. Each is the quickest one somewhere."""
 
-_SPLIT = tuple(
-    replace(each, split_k=parts)
-    for parts in (1, 2, 4, 8)
-    for each in _CANDIDATES
-    if parts == 1 or each != _LARGEST  # with half a tile each, smaller ones suit better
-)
+_PARTS = (1, 2, 3, 4, 5, 6, 8)
+"""Of k: clusters of 7 CTAs find no more room than those of 8."""
+
+_SPLIT = tuple(replace(each, split_k=parts) for parts in _PARTS for each in _TILES)
 """All Configs on GPUs that have clusters."""
-
-_BLOCKINGS = (
-    SimtConfig(tile_m=64, tile_n=64, warp_m=32, warp_n=64),
-    SimtConfig(tile_m=64),
-    SimtConfig(tile_n=64),
-    SimtConfig(tile_k=8, warp_n=64, thread_m=16),
-)
-"""What a tuner tries too: each is the quickest one somewhere (results/fp32_split_h200.json, fp32_tiles_h200.json), but
-the model misplaces them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,7 @@ class SimtConstants(TiledConstants):
     lanes_n: int
 
 
-class SimtKernel(TiledKernel):
+class SimtKernel(TimedKernel, TiledKernel):
     """The kernel of fp32 products: no tensor cores, no rounding to a narrower type."""
 
     name = "simt"
@@ -139,14 +138,7 @@ class SimtKernel(TiledKernel):
             "tile_n * tile_k % (threads * b_copy_elements) == 0",
             "every thread has the same part in loading B's tile: take larger warp blocks or a larger tile_n or tile_k",
         ),
-        (
-            "split_k == 1 or split_k == 2 or split_k == 4 or split_k == 8",
-            "clusters of 1, 2, 4 or 8 CTAs fit on any GPU that has clusters: take one of these",
-        ),
-        (
-            "thread_m % split_k == 0",
-            "each CTA of a cluster ends with as many rows of a thread: make thread_m a multiple of split_k",
-        ),
+        ("split_k >= 1 and split_k <= 8", "a cluster has up to 8 CTAs: take a split_k from 1 to 8"),
         ("split_k == 1 or not sums_columns", "columns are summed over whole tiles of sums: take split_k=1"),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
@@ -160,43 +152,46 @@ class SimtKernel(TiledKernel):
             return Refusal(f"simt needs the conversions to bf16 of sm_80 or later, and {hardware.its_arch}")
         return narrow_out_refused(problem, hardware) or oversized(problem)
 
-    def configs(self, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
-        """Those offered, the quickest first; Configs of equal time keep their order."""
-        configs, times = self._timed(problem, hardware)
-        return [configs[index] for index in times.argsort(kind="stable")]
-
-    def best(self, problem: Problem, hardware: Hardware) -> SimtConfig:
-        """The first of `configs`."""
-        configs, times = self._timed(problem, hardware)
-        return configs[int(times.argmin())]
-
-    def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
-        """The time by which it is ranked."""
-        return float(self._timed(problem, hardware)[1].min())
-
-    def _timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[SimtConfig], Array]:
+    def timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[SimtConfig], Array]:
         """The Configs that are offered, and their seconds; m is rounded up to 8, so that choices are shared."""
-        splits = hardware.capability >= 90 and hardware.sm_count >= _SPLIT[-1].split_k
+        splits = hardware.capability >= 90 and hardware.sm_count >= _PARTS[-1]
         splits = splits and not (problem.batch_invariant or problem.epilogue.sums_columns)
-        return _times(splits, problem._replace(m=round_up(problem.m, 8)), hardware)
+        return _times(splits, self._wide(problem), problem._replace(m=round_up(problem.m, 8)), hardware)
 
-    def variants(self, config: SimtConfig, problem: Problem, hardware: Hardware) -> Sequence[SimtConfig]:
-        """Other tiles and blocks of threads, with as many parts of k."""
-        return [replace(each, split_k=config.split_k) for each in _BLOCKINGS]
+    def _wide(self, problem: Problem) -> tuple[int, int]:
+        """How many elements of A, and of B, a thread loads at once."""
+        a_bytes, b_bytes = self.copy_widths(problem)
+        return self.copy_elements(a_bytes, fp32), self.copy_elements(b_bytes, fp32)
 
     def predict(self, config: SimtConfig, problem: Problem, hardware: Hardware, power: Power = "settled") -> Prediction:
         """The time of its waves, which no power state changes."""
-        return prediction(ways_of((config,), hardware), problem, hardware)
+        return prediction(ways_of((config,), self._wide(problem), hardware), problem, hardware)
 
     def breakdown(
         self, config: SimtConfig, problem: Problem, hardware: Hardware, power: Power = "settled"
     ) -> Breakdown:
         """The parts of that time, and its limits."""
-        return breakdown(ways_of((config,), hardware), problem, hardware)
+        return breakdown(ways_of((config,), self._wide(problem), hardware), problem, hardware)
 
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """Four if 16 bytes are aligned, else one."""
         return 4 if nbytes == 16 else 1
+
+    def ctas_of_sm(self, constants: Any) -> int:
+        """As many as find registers."""
+        return ctas_with_registers(constants)
+
+    def launch_shape(self, constants: Any, problem: Problem, hardware: Hardware) -> LaunchShape:
+        """That of tiled kernels, with shared memory to spare where SMs would not share the CTAs evenly.
+
+        An H200 puts CTAs beside others while SMs have none, so that some have all for which there is room.
+        """
+        shape = super().launch_shape(constants, problem, hardware)
+        if hardware.capability < 90:  # as measured on Hopper
+            return shape
+        room = ctas_with_room(constants, constants.smem_bytes, hardware)
+        ctas, _ = evenly(shape.grid // constants.cluster, hardware.clusters(constants.cluster), room)
+        return shape._replace(spare_bytes=spare_bytes(ctas, constants.smem_bytes, hardware))
 
     def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:
         """The Constants of a Config for problems with these features."""
@@ -208,14 +203,16 @@ class SimtKernel(TiledKernel):
 
 
 @lru_cache(maxsize=2)  # asked for twice in a row where kernels contend
-def _times(splits: bool, problem: Problem, hardware: Hardware) -> tuple[Sequence[SimtConfig], Array]:
-    return _offered(splits), seconds(_ways(splits, hardware), problem, hardware)
+def _times(
+    splits: bool, wide: tuple[int, int], problem: Problem, hardware: Hardware
+) -> tuple[Sequence[SimtConfig], Array]:
+    return _offered(splits), seconds(_ways(splits, wide, hardware), problem, hardware)
 
 
-@lru_cache(maxsize=16)
-def _ways(splits: bool, hardware: Hardware) -> Ways:
-    return ways_of(_offered(splits), hardware)
+@lru_cache(maxsize=32)
+def _ways(splits: bool, wide: tuple[int, int], hardware: Hardware) -> Ways:
+    return ways_of(_offered(splits), wide, hardware)
 
 
 def _offered(splits: bool) -> Sequence[SimtConfig]:
-    return _SPLIT if splits else _CANDIDATES
+    return _SPLIT if splits else _TILES

@@ -225,4 +225,5 @@ def _of_ours(options: InspectedProduct, target: str, hardware: "Hardware") -> "t
         "grid": launch.grid,
         "cluster": launch.cluster,
     }
-    return Inspection.of(compiled, sources_of(unit), launch.block, launch.smem_bytes), unit.text, about
+    smem_bytes = launch.smem_bytes + launch.spare_bytes
+    return Inspection.of(compiled, sources_of(unit), launch.block, smem_bytes), unit.text, about

@@ -5,7 +5,7 @@
 // through registers to the other. Fragments are read from SMEM one k ahead of their products, even
 // across the barrier between two tiles. A warp makes a block of (warp_m, warp_n), and each lane
 // makes (thread_m, thread_n) of it, in 4x4 pieces. The pieces lie a whole row or column of lanes
-// apart, so neighboring lanes read neighboring float4:
+// apart, so that lanes beside each other read float4 beside each other:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -32,6 +32,23 @@ namespace tilewright {
 template <int tile_mn>
 constexpr int pitch = tile_mn + 4;
 
+// What the places along mn are flipped by at k, in tiles of an operand that is contiguous along k:
+// a warp stores 4 neighbors of k of each of 128 / tile_k rows, which then meet no bank conflicts.
+// Four lanes or more along mn read pieces that are 16 apart, beyond all flips.
+template <class Config, bool k_major, int lanes>
+__device__ __forceinline__ constexpr int flip(int k) {
+  constexpr bool flips = k_major && lanes % 4 == 0;
+  return flips ? 128 / Config::tile_k * (k / 8) : 0;
+}
+template <class Config>
+__device__ __forceinline__ constexpr int flip_of_a(int k) {
+  return flip<Config, Config::a_k_major, Config::lanes_m>(k);
+}
+template <class Config>
+__device__ __forceinline__ constexpr int flip_of_b(int k) {
+  return flip<Config, Config::b_k_major, Config::lanes_n>(k);
+}
+
 template <class Config>
 struct Storage {
   alignas(16) float a[2][Config::tile_k * pitch<Config::tile_m>];  // (buffer, tile_k, tile_m)
@@ -49,8 +66,10 @@ class PartSums {
   }
 
  public:
-  static constexpr int rows = Config::thread_m / Config::split_k;  // of a lane, in the end
-  static_assert(sizeof(Storage<Config>) + Config::tile_m * Config::tile_n * sizeof(float) ==
+  // Of a lane, in the end; the last CTAs may have fewer, or none.
+  static constexpr int rows = ceil_div(Config::thread_m, Config::split_k);
+  static_assert(sizeof(Storage<Config>) +
+                    Config::split_k * rows * vectors * Config::threads * sizeof(float4) ==
                 Config::smem_bytes);
 
   // From this lane's sums over a part of k to those over all of k, of the rows from part * rows on.
@@ -93,7 +112,9 @@ class PartSums {
 // must be contiguous and aligned in GMEM.
 template <int tile_mn, int tile_k, bool k_major, int elements, int threads, bool stacked = false>
 class StagedCopy {
-  using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads, stacked>;
+  static constexpr int threads_per_row = (k_major ? tile_k : tile_mn) / elements;
+  using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads, stacked,
+                            k_major && elements == 1 ? 8 : threads_per_row>;
   Cursor cursor;
   alignas(16) float staged[Cursor::passes][elements];
 
@@ -105,40 +126,51 @@ class StagedCopy {
       : cursor(matrix, elements == 4 && !k_major ? 1 : mn_stride,
                elements == 4 && k_major ? 1 : k_stride, mn_start, mn, k, apart) {}
 
-  // One test covers the whole tile: inside the matrix, the passes only load.
+  // Whether the next tile lies inside the matrix, for all threads of the CTA.
+  __device__ __forceinline__ bool whole() const { return cursor.whole(); }
+
+  // The next tile, which is whole: its passes only load.
+  __device__ __forceinline__ void fetch_whole() {
+    each_pass([&](int pass, const float* from) { load(staged[pass], from); });
+    cursor.next_tile();
+  }
+
+  // The next tile, wherever it lies: a test for each pass, or for each element where rows end.
   __device__ __forceinline__ void fetch() {
-    if (cursor.whole()) {
-      load<true>();
+    const int columns = cursor.columns_inside();
+    if (columns % elements == 0) {
+      const int rows_inside = columns > 0 ? cursor.rows_left : 0;
+      each_pass([&](int pass, const float* from) {
+        if (pass * Cursor::rows_per_pass < rows_inside) {
+          load(staged[pass], from);
+        } else {
+#pragma unroll
+          for (int i = 0; i < elements; ++i) staged[pass][i] = 0.0f;
+        }
+      });
     } else {
-      load<false>();
+      each_pass([&](int pass, const float* from) {
+        const int valid = cursor.valid(pass);
+#pragma unroll
+        for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? from[i] : 0.0f;
+      });
     }
     cursor.next_tile();
   }
 
-  template <bool whole>
-  __device__ __forceinline__ void load() {
-    const float* source = cursor.source;
-#pragma unroll
-    for (int pass = 0; pass < Cursor::passes; ++pass) {
-      const int valid = whole ? elements : cursor.valid(pass);
-      if (elements == 4 && valid == 4) {
-        *reinterpret_cast<float4*>(staged[pass]) = *reinterpret_cast<const float4*>(source);
-      } else {
-#pragma unroll
-        for (int i = 0; i < elements; ++i) staged[pass][i] = i < valid ? source[i] : 0.0f;
-      }
-      Cursor::step(source, Cursor::rows_per_pass / Cursor::rows_per_stride * cursor.row_stride);
-    }
-  }
-
-  __device__ __forceinline__ void put(float* tile) const {
+  // flipped: what this thread's rows are flipped by in a K-major tile.
+  __device__ __forceinline__ void put(float* tile, int flipped) const {
 #pragma unroll
     for (int pass = 0; pass < Cursor::passes; ++pass) {
       const int row = cursor.row(pass);
       if constexpr (k_major) {
+        // Flips are below 16, so they need not be repeated for passes of whole 16 rows.
+        const int there = Cursor::rows_per_pass % 16 == 0
+                              ? (cursor.first_row ^ flipped) + pass * Cursor::rows_per_pass
+                              : row ^ flipped;
 #pragma unroll
         for (int i = 0; i < elements; ++i) {
-          tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i];
+          tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i];
         }
       } else if constexpr (elements == 4) {
         // One instruction: NVRTC may split the load of a float4 in four, and ptxas may join them.
@@ -149,6 +181,43 @@ class StagedCopy {
       }
     }
   }
+
+  // Where this thread's elements of a row begin.
+  __device__ __forceinline__ int column() const { return cursor.column; }
+
+ private:
+  // Calls `load_pass` with each pass of a tile and where this thread's elements of it are.
+  template <class LoadPass>
+  __device__ __forceinline__ void each_pass(const LoadPass& load_pass) {
+    const float* source = cursor.source;
+#pragma unroll
+    for (int pass = 0; pass < Cursor::passes; ++pass) {
+      load_pass(pass, source);
+      Cursor::step(source, Cursor::rows_per_pass / Cursor::rows_per_stride * cursor.row_stride);
+    }
+  }
+
+  static __device__ __forceinline__ void load(float (&to)[elements], const float* from) {
+    if constexpr (elements == 4) {
+      *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+    } else {
+      to[0] = from[0];
+    }
+  }
+};
+
+// A lane's row and column in its warp. Of loads of 16 bytes, SMEM serves twice as many lanes at
+// once if all that differ in bit 0 of their numbers, or all that differ in bit 1, read the same: so
+// bit 0 is one of columns, and bit 1 one of rows.
+template <class Config>
+struct Lane {
+  static constexpr bool interleaved = Config::lanes_m > 1 && Config::lanes_n > 1;
+  static constexpr int next_row = interleaved ? 2 : Config::lanes_n;  // a lane of it is so far away
+  const int lane = threadIdx.x % 32;
+  const int row =
+      interleaved ? lane / (2 * Config::lanes_n) * 2 + lane / 2 % 2 : lane / Config::lanes_n;
+  const int column =
+      interleaved ? lane / 4 * 2 % Config::lanes_n + lane % 2 : lane % Config::lanes_n;
 };
 
 // One lane's part of row k of the tiles of A and B, in groups of 4 that lie a row or column of
@@ -158,17 +227,20 @@ struct Fragments {
   alignas(16) float a[Config::thread_m];
   alignas(16) float b[Config::thread_n];
 
-  // `a_tile` and `b_tile` are the lane's first elements of the tiles.
-  __device__ __forceinline__ void load(const float* a_tile, const float* b_tile, int k) {
+  // (m, n) is the lane's first place in the tile of out.
+  __device__ __forceinline__ void load(const float* a_tile, const float* b_tile, int m, int n,
+                                       int k) {
+    a_tile += k * pitch<Config::tile_m> + (m ^ flip_of_a<Config>(k));
+    b_tile += k * pitch<Config::tile_n> + (n ^ flip_of_b<Config>(k));
 #pragma unroll
     for (int i = 0; i < Config::thread_m; i += 4) {
-      *reinterpret_cast<float4*>(a + i) = *reinterpret_cast<const float4*>(
-          a_tile + k * pitch<Config::tile_m> + i * Config::lanes_m);
+      *reinterpret_cast<float4*>(a + i) =
+          *reinterpret_cast<const float4*>(a_tile + i * Config::lanes_m);
     }
 #pragma unroll
     for (int i = 0; i < Config::thread_n; i += 4) {
-      *reinterpret_cast<float4*>(b + i) = *reinterpret_cast<const float4*>(
-          b_tile + k * pitch<Config::tile_n> + i * Config::lanes_n);
+      *reinterpret_cast<float4*>(b + i) =
+          *reinterpret_cast<const float4*>(b_tile + i * Config::lanes_n);
     }
   }
 
@@ -194,12 +266,13 @@ __device__ __forceinline__ void store_and_sum(
     const float (&accumulators)[Config::thread_m][Config::thread_n], int m, int n) {
   constexpr int lanes_n = Config::lanes_n, of_sums = sums_per_column<Config>;
   const GemmParameters& parameters = epilogue.parameters;
-  const int lane_row = threadIdx.x % 32 / lanes_n % 4;
+  const Lane<Config> lane;
+  const int of_four = lane.row % 4;
 #pragma unroll
   for (int i = 0; i < Config::thread_m; i += 4, m += 4 * Config::lanes_m) {
     const EpilogueRow<Config> rows[4] = {epilogue.at_row(m), epilogue.at_row(m + 1),
                                          epilogue.at_row(m + 2), epilogue.at_row(m + 3)};
-    const GroupSums<Config> group(parameters, epilogue.batch, m - lane_row * 4);
+    const GroupSums<Config> group(parameters, epilogue.batch, m - of_four * 4);
 #pragma unroll
     for (int j = 0; j < Config::thread_n; j += 2) {
       const int column = n + j / 4 * 4 * lanes_n + j % 4;
@@ -210,12 +283,12 @@ __device__ __forceinline__ void store_and_sum(
           sums[r] = rows[r].store_pair(accumulators[i + r][j], accumulators[i + r][j + 1], column);
         }
 #pragma unroll
-        for (int apart = 2 * lanes_n; apart >= lanes_n; apart /= 2) {
+        for (const int apart : {2 * lanes_n, Lane<Config>::next_row}) {
           sums[r].x = __fadd_rn(sums[r].x, __shfl_xor_sync(0xFFFFFFFF, sums[r].x, apart));
           sums[r].y = __fadd_rn(sums[r].y, __shfl_xor_sync(0xFFFFFFFF, sums[r].y, apart));
         }
       }
-      if (lane_row != 0) continue;
+      if (of_four != 0) continue;
       const auto total = [](float a, float b, float c, float d) {
         return __fadd_rn(__fadd_rn(a, c), __fadd_rn(b, d));
       };
@@ -236,7 +309,7 @@ __device__ __forceinline__ void store(const Epilogue<Config>& epilogue,
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
     const int own = first + i, row_m = m + own / 4 * 4 * Config::lanes_m + own % 4;
-    if (row_m >= epilogue.parameters.m) return;
+    if (own >= Config::thread_m || row_m >= epilogue.parameters.m) return;
     const EpilogueRow<Config> row = epilogue.at_row(row_m);
 #pragma unroll
     for (int j = 0; j < Config::thread_n; j += 2) {
@@ -267,9 +340,10 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
   const int first_m = tile.m * Config::tile_m, first_n = tile.n * Config::tile_n;
 
   constexpr int warps_n = Config::tile_n / Config::warp_n;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int thread_m = warp / warps_n * Config::warp_m + lane / Config::lanes_n * 4;
-  const int thread_n = warp % warps_n * Config::warp_n + lane % Config::lanes_n * 4;
+  const int warp = threadIdx.x / 32;
+  const Lane<Config> lane;
+  const int thread_m = warp / warps_n * Config::warp_m + lane.row * 4;
+  const int thread_n = warp % warps_n * Config::warp_n + lane.column * 4;
 
   const MatrixParameters &a = parameters.a, &b = parameters.b;
   StagedCopy<Config::tile_m, Config::tile_k, Config::a_k_major, Config::a_copy_elements,
@@ -286,31 +360,36 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
   Fragments<Config> fragments[2];  // of even and of odd k
+  const auto fetch = [&] {
+    if (copy_a.whole() && copy_b.whole()) {
+      copy_a.fetch_whole();
+      copy_b.fetch_whole();
+    } else {
+      copy_a.fetch();
+      copy_b.fetch();
+    }
+  };
+  const auto put = [&](int buffer) {
+    copy_a.put(storage.a[buffer], flip_of_a<Config>(copy_a.column()));
+    copy_b.put(storage.b[buffer], flip_of_b<Config>(copy_b.column()));
+    __syncthreads();
+  };
   wait_for_earlier_grids();
-  copy_a.fetch();
-  copy_b.fetch();
+  fetch();
   launch_next_grid();
-  copy_a.put(storage.a[0]);
-  copy_b.put(storage.b[0]);
-  __syncthreads();
-  fragments[0].load(storage.a[0] + thread_m, storage.b[0] + thread_n, 0);
+  put(0);
+  fragments[0].load(storage.a[0], storage.b[0], thread_m, thread_n, 0);
 
 #pragma unroll 1
   for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
     const int buffer = k_tile % 2;
-    copy_a.fetch();  // the next tile; zeros beyond the end of k
-    copy_b.fetch();
+    fetch();  // the next tile; zeros beyond the end of k
 #pragma unroll
     for (int k = 0; k < Config::tile_k; ++k) {
       const bool last = k == Config::tile_k - 1;
-      if (last) {
-        // All threads were done with the other buffer at the last barrier.
-        copy_a.put(storage.a[1 - buffer]);
-        copy_b.put(storage.b[1 - buffer]);
-        __syncthreads();
-      }
+      if (last) put(1 - buffer);  // all threads were done with it at the last barrier
       const int from = last ? 1 - buffer : buffer;
-      fragments[(k + 1) % 2].load(storage.a[from] + thread_m, storage.b[from] + thread_n,
+      fragments[(k + 1) % 2].load(storage.a[from], storage.b[from], thread_m, thread_n,
                                   (k + 1) % Config::tile_k);
       fragments[k % 2].multiply(accumulators);
     }

@@ -11,10 +11,10 @@ namespace tilewright {
 // One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
 // rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
 // those of the next, even beyond the end of k. stacked: along mn, what is 2i in a tile and what is
-// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair. down: neighboring
-// threads take neighboring rows, and not neighbors of a row.
+// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair. across: so many
+// neighboring threads take neighbors of a row, and the next ones go on in the next row.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads,
-          bool stacked = false, bool down = false>
+          bool stacked = false, int across = (k_major ? tile_k : tile_mn) / elements>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
   static constexpr int columns = k_major ? tile_k : tile_mn;
@@ -40,13 +40,18 @@ struct TileCursor {
       : row_stride(k_major ? mn_stride : k_stride),
         column_stride(k_major ? k_stride : mn_stride),
         apart(of_pair),
-        first_row(down ? threadIdx.x % rows_per_pass : threadIdx.x / threads_per_row),
-        column((down ? threadIdx.x / rows_per_pass : threadIdx.x % threads_per_row) * elements),
+        first_row(threadIdx.x / across % rows_per_pass),
+        column((threadIdx.x % across + beyond(threadIdx.x)) * elements),
         rows_left((k_major ? mn - mn_start : k) - first_row),
         columns_left((k_major ? k : mn - mn_start) - column) {
     source = matrix + mn_start / (stacked ? 2 : 1) * mn_stride +
              first_row / rows_per_stride * row_stride + column / columns_per_stride * column_stride;
     if constexpr (stacked) source += (k_major ? first_row : column) % 2 * apart;
+  }
+
+  // The chunks of a row that lie ahead of those of the `across` threads of which a thread is one.
+  static __device__ __forceinline__ int beyond(int thread) {
+    return across == threads_per_row ? 0 : thread / (across * rows_per_pass) * across;
   }
 
   // Moves a pointer from element `i` of this thread, which is one of `elements`, to the next.
@@ -74,9 +79,9 @@ struct TileCursor {
     return pass * rows_per_pass < rows_left ? columns_inside() : 0;
   }
 
-  // Whether all of this thread's elements of the tile lie inside the matrix.
+  // Whether the tile lies inside the matrix, for all threads of the CTA.
   __device__ __forceinline__ bool whole() const {
-    return rows_left > rows - rows_per_pass && columns_left >= elements;
+    return rows_left + first_row >= rows && columns_left + column >= columns;
   }
 
   // Moves on to the pass after `pass`.
