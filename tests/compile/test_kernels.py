@@ -78,6 +78,10 @@ SUMMED = {
 
 STACKED = problem("nn", bf16, bf16, expression=parse("silu(x) * y", (), "stacked"))
 STACKED = STACKED._replace(n=512, out=Matrix(bf16, 256, 1))
+SINGLE_PAIRS = problem("nt", fp32, fp32, expression=parse("silu(x) * y", (), "stacked"))
+SINGLE_PAIRS = SINGLE_PAIRS._replace(
+    n=512, k=511, a=Matrix(fp32, 511, 1), b=Matrix(fp32, 1, 511), out=Matrix(fp32, 256, 1)
+)
 """A product of which two columns far apart become one, with b contiguous along n."""
 
 STACKED_BY_TILE = problem(
@@ -312,6 +316,7 @@ ILLEGAL = {
         (SINGLE, SimtConfig(tile_m=256, tile_n=32, thread_n=4, warp_m=32, thread_m=8, warp_n=32)),
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(64, 64, 16, 16, 64, 8, 4)),
         (problem("nt", fp32, fp32, **SUMMED), SimtConfig(split_k=2)),
+        (SINGLE_PAIRS, SimtConfig(32, 64, 32, 32, 64, 16, 4)),
         (SINGLE, SimtConfig(split_k=0)),
         (SINGLE, SimtConfig(split_k=9)),
         (SINGLE, SimtConfig(group_m=65)),

@@ -131,18 +131,19 @@ def test_warp_tiles_read_without_conflicts_and_pay_where_they_transpose():
         assert line.shared_wavefronts == {"st": 4 * transposing // 4}
 
 
-@pytest.mark.parametrize(("tile_k", "wavefronts"), [(8, 1), (16, 2)])
-def test_padded_rows_part_what_transposing_stores_bring_together(tile_k, wavefronts):
-    """simt's rows are 4 words longer: lanes 4 rows apart in k lie 16 banks apart.
+@pytest.mark.parametrize("tile_k", [8, 16, 32])
+def test_padded_and_flipped_rows_part_what_transposing_stores_bring_together(tile_k):
+    """simt's rows are 4 words longer: lanes 4 rows apart in k lie 16 banks apart, and each second pair is flipped.
 
-    With tile_k 8 two such lanes are beside each other and hold 16 rows; 4 with tile_k 16, of which two meet.
+    Lanes that differ in bit 0 read the same of A, and those that differ in bit 1 the same of B: 2 wavefronts each.
     """
     config = SimtConfig(128, 128, tile_k, 64, 64, 16, 8)
     counters = count("simt", config)
     stores = counts_at(
-        counters, "kernels/simt.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + row] = staged[pass][i]"
+        counters, "kernels/simt.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i]"
     )
     tiles = K // tile_k + 1  # one more is fetched, of zeros
     assert stores.shared_requests == {"st": M * tile_k * (N // 128) * tiles / 32}
-    assert stores.shared_wavefronts == {"st": wavefronts * stores.shared_requests["st"]}
+    assert stores.shared_wavefronts == stores.shared_requests
     assert counters.shared_conflicts["ld"] == 0
+    assert counters.shared_wavefronts["ld"] == 2 * counters.shared_requests["ld"]

@@ -17,6 +17,7 @@ from support.doubles import GpuArray, RecordingBackend, Shared
 from tilewright.backends.driver_calls import CudaError
 from tilewright.backends.gpu import GpuBackend
 from tilewright.hardware import H200
+from tilewright.kernels.parameters import LaunchShape
 from tilewright.planner import planning
 
 
@@ -267,6 +268,34 @@ def test_threads_share_one_pool_of_workspaces(monkeypatch):
     with pytest.raises(CudaError, match="allocating a workspace of 65 bytes, for copies of operands or sums"):
         backend.workspace(65, 0).__enter__()
     assert len(freed) == 2
+
+
+def test_threads_load_a_kernel_once_and_let_it_have_the_most_memory_that_is_asked_for(monkeypatch):
+    backend = object.__new__(GpuBackend)
+    backend.context, backend._functions, backend._loading = driver.CUcontext(), {}, Lock()
+    done, loaded, allowed = (driver.CUresult.CUDA_SUCCESS,), [], {}
+    both = Barrier(2)
+
+    def load(cubin):
+        with suppress(BrokenBarrierError):
+            both.wait(0.2)  # a second thread would come to the same place
+        loaded.append(cubin)
+        return *done, len(loaded)
+
+    for name in ("cuCtxPushCurrent", "cuCtxPopCurrent"):
+        monkeypatch.setattr(driver, name, lambda *_: done)
+    monkeypatch.setattr(driver, "cuModuleLoadData", load)
+    monkeypatch.setattr(driver, "cuModuleGetFunction", lambda module, name: (*done, f"function {module}"))
+    monkeypatch.setattr(
+        driver, "cuFuncSetAttribute", lambda function, _, value: allowed.update({function: value}) or done
+    )
+    compiled = SimpleNamespace(cubin=b"cubin", name="kernel")
+    shapes = [LaunchShape(1, 32, 1, 1000, keeps_l1=True, spare_bytes=spare) for spare in (0, 90_000, 500)]
+    with ThreadPoolExecutor(2) as threads:
+        functions = [*threads.map(lambda shape: backend.function(compiled, shape), shapes[:2])]
+    assert {*functions, backend.function(compiled, shapes[2])} == {"function 1"}
+    assert loaded == [b"cubin"]
+    assert allowed == {"function 1": 91_000}
 
 
 class InTurns(RecordingBackend):

@@ -12,7 +12,7 @@ import pytest
 
 from tilewright.dtypes import fp32
 from tilewright.expression.grammar import parse
-from tilewright.hardware import A100, GPUS, H100_SXM, H200
+from tilewright.hardware import A100, GPUS, H100_SXM, H200, standing_for
 from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.simt import SimtConfig
@@ -35,26 +35,22 @@ def product(m, n, k, layout="nt", batch=1):
     return Problem(m, n, k, *operands, batch=(batch,) if batch > 1 else ())
 
 
-def launches(*records, name="simt"):
-    """The times of Configs of a kernel that were measured and are offered, by product."""
+def launches(name="simt", records=("fp32_configs_h200",)):
+    """The times of Configs of a kernel that were measured and are offered, by product: of `simt`, the fitted ones."""
     kernel: Any = KERNELS[name]
     times = defaultdict(dict)
     for record in records:
-        for m, n, k, batch, layout, measured, config, us in json.loads(Path(f"results/{record}.json").read_text())["launches"]:
+        rows = json.loads(Path(f"results/{record}.json").read_text())["launches"]
+        for m, n, k, batch, layout, measured, config, us in rows:
             problem = product(m, n, k, layout, batch)
             if measured == name and kernel.config_type(*config) in kernel.configs(problem, H200):
                 times[problem][kernel.config_type(*config)] = us
     return times
 
 
-def measured_launches():
-    """Those of `simt` to which its times were fitted."""
-    return launches("fp32_configs_h200")
-
-
 def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best():
     """Two Configs of `gemv` were measured for a product; where it takes another one, the slower one stands for it."""
-    by_simt, by_gemv, shares = measured_launches(), launches("fp32_split_h200", "fp32_random_h200", name="gemv"), []
+    by_simt, by_gemv, shares = launches(), launches("gemv", ("fp32_split_h200", "fp32_random_h200")), []
     for problem, measured in by_simt.items():
         choice, others = choose(problem, H200), by_gemv[problem]
         taken = measured if choice.kernel is SIMT else others
@@ -67,7 +63,7 @@ def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best
 
 
 def test_choices_were_measured_to_be_near_the_best():
-    shares = [min(us.values()) / us[SIMT.best(problem, H200)] for problem, us in measured_launches().items()]
+    shares = [min(us.values()) / us[SIMT.best(problem, H200)] for problem, us in launches().items()]
     assert len(shares) == 120
     assert geometric_mean(shares) > 0.975
     assert min(shares) > 0.8
@@ -76,7 +72,7 @@ def test_choices_were_measured_to_be_near_the_best():
 def test_times_are_those_that_were_measured():
     near = [
         SIMT.predict(config, problem, H200).seconds * 1e6 / us
-        for problem, measured in measured_launches().items()
+        for problem, measured in launches().items()
         for config, us in measured.items()
         if us < 1.25 * min(measured.values())
     ]
@@ -124,6 +120,15 @@ def test_each_part_of_k_has_a_cta_and_room_for_the_sums_that_come(split_k, rows)
     assert (shape.grid, shape.cluster) == (2 * 3 * split_k, split_k)
     assert constants.smem_bytes - SimtConfig().smem_bytes(4) == 4 * 128 * 128 // 8 * rows
     assert SIMT.predict(config, problem, H200).tile_count == shape.grid
+
+
+@pytest.mark.parametrize("gpu", [*GPUS.values(), standing_for("sm_120")], ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("layout", ["nt", "tn"])
+def test_every_gpu_can_launch_what_is_offered(gpu, layout):
+    for problem in (product(100, 99, 98, layout), product(512, 512, 5000, layout)):
+        if SIMT.refuses(problem, gpu) is None:
+            for config in SIMT.configs(problem, gpu):
+                SIMT.check(config, problem, gpu)
 
 
 @pytest.mark.parametrize("extents", [(100, 64, 64), (64 * 132, 64, 64), (64 * 300, 64, 64), (64 * 1000, 64, 640)])

@@ -190,7 +190,7 @@ SIMT = (
     Variant("simt", replace(WIDE, split_k=8), "fp32", "k4", "mn4", 4, "fp32", c="fp32", activation="gelu"),
     Variant("simt", SimtConfig(32, 64, 16, 16, 64, 8, 4, 1), "fp32", "k16", "k16", 8, "fp32", bias="fp32"),
     Variant("simt", SQUARE, "fp32", "k4", "mn16", 2, "bf16", c="bf16", bias="fp32", activation="gelu_tanh"),
-    Variant("simt", SimtConfig(32, 32, 8, 32, 32, 8, 4, 8, 4), "fp32", "mn4", "k4", 8, "fp32"),
+    Variant("simt", SimtConfig(128, 64, 8, 64, 32, 16, 4, 8, 6), "fp32", "mn4", "k4", 8, "fp32"),
 )
 
 COPY = (

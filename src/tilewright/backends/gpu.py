@@ -51,9 +51,8 @@ class GpuBackend:
         self._context_number = int(self.context)
         self.hardware = self._read_hardware()
         self.arch = self.hardware.arch
-        self._functions: dict[bytes, Any] = {}
-        self._allowed: dict[bytes, int] = {}
-        self._allowing = threading.Lock()
+        self._functions: dict[bytes, tuple[Any, int]] = {}
+        self._loading = threading.Lock()
         self._kernels: dict[tuple[bytes, tuple[Any, ...]], GpuKernel] = {}
         self._pool: Any = None
         self._making_pool = threading.Lock()
@@ -73,26 +72,19 @@ class GpuBackend:
         return compiled.cubin in self._functions
 
     def function(self, compiled: CompiledKernel, shape: LaunchShape) -> Any:
-        """The kernel's function in this context; each cubin is loaded once and stays."""
-        function = self._functions.get(compiled.cubin)
-        if function is None:
-            with self.current():
-                module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
-                function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
-                if shape.dependent and not shape.keeps_l1:
-                    # The next grid's CTAs may then be on an SM beside the last ones of this grid.
-                    _set(function, "PREFERRED_SHARED_MEMORY_CARVEOUT", 100)
-            self._functions[compiled.cubin] = function
-        self._allow(compiled.cubin, function, shape.smem_bytes + shape.spare_bytes)
-        return function
+        """The kernel's function in this context; each cubin is loaded once and stays.
 
-    def _allow(self, cubin: bytes, function: Any, smem_bytes: int) -> None:
-        """Let launches of a function have so much dynamic shared memory, or what they had before."""
-        with self._allowing:
-            if self._allowed.get(cubin, -1) < smem_bytes:
+        Its launches may have as much dynamic shared memory as any shape that was asked for.
+        """
+        smem_bytes = shape.smem_bytes + shape.spare_bytes
+        with self._loading:
+            function, allowed = self._functions.get(compiled.cubin, (None, -1))
+            if function is None or allowed < smem_bytes:
                 with self.current():
+                    function = function or _loaded(compiled, shape)
                     _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", smem_bytes)
-                self._allowed[cubin] = smem_bytes
+                self._functions[compiled.cubin] = function, smem_bytes
+        return function
 
     def current(self) -> Context:
         """Within a `with`, this GPU's primary context is the calling thread's current one."""
@@ -206,6 +198,16 @@ class GpuBackend:
             cuda_core_clock=1e3 * self._attribute("CLOCK_RATE"),
             rates=rates_of(capability),
         )
+
+
+def _loaded(compiled: CompiledKernel, shape: LaunchShape) -> Any:
+    """The function of a kernel that the current context has not loaded yet."""
+    module = checked(driver.cuModuleLoadData(compiled.cubin), f"loading the cubin of {compiled.name}")
+    function = checked(driver.cuModuleGetFunction(module, compiled.name.encode()), "cuModuleGetFunction")
+    if shape.dependent and not shape.keeps_l1:
+        # The next grid's CTAs may then be on an SM beside the last ones of this grid.
+        _set(function, "PREFERRED_SHARED_MEMORY_CARVEOUT", 100)
+    return function
 
 
 def _set(function: Any, attribute: str, value: int) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.dtypes import DType, bf16, fp16, fp32
 from tilewright.hardware import Hardware, Unit
-from tilewright.kernels import gemv_time
 from tilewright.kernels.config_fields import values_of
 from tilewright.kernels.epilogue import EpilogueConstants
-from tilewright.kernels.gemv_time import Ways, breakdown, knows, predicted, seconds, ways_of, wide_loads
+from tilewright.kernels.gemv_time import Ways, breakdown, knows, predicted, ranked, seconds, ways_of, wide_loads
 from tilewright.kernels.kernel import ConfigError, Constants
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, column_sums_refused, narrow_out_refused, oversized
@@ -170,15 +169,15 @@ class GemvKernel(TimedKernel):
     def ranked_seconds(self, config: GemvConfig, problem: Problem, hardware: Hardware) -> float:
         """The time by which any Config is ranked beside other kernels."""
         oriented, ways, _ = self._way(config, problem, hardware)
-        return seconds(ways, oriented).item() * self.ranked(config, problem)
+        return seconds(ways, oriented).item() * self.ranking_factor(config, problem)
 
     def corrects(self, problem: Problem, hardware: Hardware) -> bool:
         """Whether trees know launches of such elements on such a GPU."""
         return knows(problem.a.dtype, hardware)
 
-    def ranked(self, config: GemvConfig, problem: Problem) -> float:
+    def ranking_factor(self, config: GemvConfig, problem: Problem) -> float:
         """What that time is of `seconds`; Configs of one problem share it."""
-        return gemv_time.ranked(config.tile_m, self.features(self.oriented(config, problem)))
+        return ranked(config.tile_m, self.features(self.oriented(config, problem)))
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:

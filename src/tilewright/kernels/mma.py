@@ -8,7 +8,7 @@ from tilewright.dtypes import FP8, TENSOR_PAIRS, DType
 from tilewright.hardware import Hardware
 from tilewright.kernels.mma_time import narrow_seconds, prepared, times, with_narrow
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, overflowing, oversized
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.kernels.tiled import WHOLE_PAIRS, TiledConstants, TiledFeatures, TiledKernel
 from tilewright.model.prediction import Breakdown, Power, Prediction, breakdown, predict
 from tilewright.problem import Problem, cuts_k
 from tilewright.rounding import round_up
@@ -125,10 +125,7 @@ class MmaKernel(TiledKernel):
             "tile_n * k_step % (threads * b_copy_elements) == 0",
             "every thread has the same part in what is copied of B in one k step: take fewer warps or a larger tile_n",
         ),
-        (
-            "not stacked or not b_k_major or threads % (2 * b_threads_per_row) == 0",
-            "columns of a stacked b are copied in pairs: take an even number of warps",
-        ),
+        WHOLE_PAIRS,
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 

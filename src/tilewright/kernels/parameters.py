@@ -123,7 +123,7 @@ class LaunchShape(NamedTuple):
 
     dependent: whether the grid may start before the one ahead of it in the stream has ended, since the kernel waits for
     that itself (programmatic dependent launch). keeps_l1: whether what an SM has in flight and reads again goes through
-    L1, so that shared memory gets no more of the SM than CTAs need. spare_bytes: shared memory that a CTA has besides
+    L1, so that shared memory gets no more of the SM than CTAs have. spare_bytes: shared memory that a CTA has besides
     on a GPU and does not touch, so that others find no room beside it.
     """
 

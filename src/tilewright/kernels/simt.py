@@ -11,7 +11,7 @@ from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, oversized
 from tilewright.kernels.simt_room import ctas_with_registers, ctas_with_room, evenly, spare_bytes
 from tilewright.kernels.simt_time import Ways, breakdown, prediction, seconds, ways_of
-from tilewright.kernels.tiled import TiledConstants, TiledFeatures, TiledKernel
+from tilewright.kernels.tiled import WHOLE_PAIRS, TiledConstants, TiledFeatures, TiledKernel
 from tilewright.kernels.timed import TimedKernel
 from tilewright.model.prediction import Breakdown, Power, Prediction
 from tilewright.model.tiling.tiles import Array
@@ -138,8 +138,9 @@ class SimtKernel(TimedKernel, TiledKernel):
             "tile_n * tile_k % (threads * b_copy_elements) == 0",
             "every thread has the same part in loading B's tile: take larger warp blocks or a larger tile_n or tile_k",
         ),
+        WHOLE_PAIRS,
         ("split_k >= 1 and split_k <= 8", "a cluster has up to 8 CTAs: take a split_k from 1 to 8"),
-        ("split_k == 1 or not sums_columns", "columns are summed over whole tiles of sums: take split_k=1"),
+        ("split_k == 1 or not sums_columns", "columns are summed over whole tiles: take split_k=1, or no column_sums"),
         ("group_m >= 1 and group_m <= 64", "tiles are walked in bands of 1 to 64 rows"),
     )
 
@@ -206,13 +207,14 @@ class SimtKernel(TimedKernel, TiledKernel):
 def _times(
     splits: bool, wide: tuple[int, int], problem: Problem, hardware: Hardware
 ) -> tuple[Sequence[SimtConfig], Array]:
-    return _offered(splits), seconds(_ways(splits, wide, hardware), problem, hardware)
+    return _offered(splits, hardware), seconds(_ways(splits, wide, hardware), problem, hardware)
 
 
 @lru_cache(maxsize=32)
 def _ways(splits: bool, wide: tuple[int, int], hardware: Hardware) -> Ways:
-    return ways_of(_offered(splits), wide, hardware)
+    return ways_of(_offered(splits, hardware), wide, hardware)
 
 
-def _offered(splits: bool) -> Sequence[SimtConfig]:
-    return _SPLIT if splits else _TILES
+@lru_cache(maxsize=32)
+def _offered(splits: bool, hardware: Hardware) -> Sequence[SimtConfig]:
+    return [each for each in (_SPLIT if splits else _TILES) if each.smem_bytes(fp32.nbytes) <= hardware.smem_bytes]

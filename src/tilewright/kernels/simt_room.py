@@ -25,7 +25,7 @@ def ctas_with_registers(tile: Any) -> int:
 
 def ctas_with_room(tile: Any, smem_bytes: int, hardware: Hardware) -> int:
     """Those that find registers and shared memory, of which each takes so many bytes."""
-    return max(1, min(ctas_with_registers(tile), _smem_of_sm(hardware) // (smem_bytes + RESERVED_SMEM_BYTES)))
+    return min(ctas_with_registers(tile), _smem_of_sm(hardware) // (smem_bytes + RESERVED_SMEM_BYTES))
 
 
 def evenly(clusters: Count, at_once: Count, room: Count) -> tuple[Count, Count]:

@@ -6,8 +6,9 @@ work. So CTAs that share an SM take
     sqrt((work / 4 + wait)^2 + (CTAs * work)^2)
 
 for each of k, in waves of as many CTAs on all SMs, and a last one. Work is to multiply, to read SMEM, to copy to it,
-and to load what is copied. The constants were fitted to results/fp32_configs_h200.json, 4,200 launches of 120 products
-on an H200, whose times they miss by 4% (median, of Configs near the best).
+and to load what is copied. The constants were fitted to results/fp32_configs_h200.json, 4,320 launches of 120 products
+on an H200, whose times they miss by 4% (median, of Configs near the best). CTAs are taken to be spread evenly on other
+GPUs, too, where nobody measured it.
 """
 
 from collections.abc import Sequence

@@ -13,6 +13,12 @@ from tilewright.kernels.parameters import LaunchShape
 from tilewright.problem import Matrix, Problem
 from tilewright.rounding import ceil_div
 
+WHOLE_PAIRS = (
+    "not stacked or not b_k_major or threads % (2 * b_threads_per_row) == 0",
+    "columns of a stacked b are copied in pairs: take an even number of warps",
+)
+"""A rule of kernels that copy columns of b which are contiguous along k."""
+
 
 class Tile(Protocol):
     """The size of a CTA's tile of out: a Config, or Constants."""

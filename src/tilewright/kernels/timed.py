@@ -17,7 +17,7 @@ class TimedKernel(Kernel):
     def timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[Any], Array]:
         """The Configs that are offered, and what the model says of each in seconds."""
 
-    def ranked(self, config: Any, problem: Problem) -> float:
+    def ranking_factor(self, config: Any, problem: Problem) -> float:
         """What the time that is compared with those of other kernels is of the model's time of a Config."""
         return 1.0
 
@@ -34,4 +34,4 @@ class TimedKernel(Kernel):
     def best_seconds(self, problem: Problem, hardware: Hardware) -> float:
         """The time by which it is ranked beside other kernels."""
         configs, times = self.timed(problem, hardware)
-        return float(times.min()) * self.ranked(configs[0], problem)
+        return float(times.min()) * self.ranking_factor(configs[0], problem)

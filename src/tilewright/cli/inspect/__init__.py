@@ -224,6 +224,7 @@ def _of_ours(options: InspectedProduct, target: str, hardware: "Hardware") -> "t
         "layout": product.layout,
         "grid": launch.grid,
         "cluster": launch.cluster,
+        "spare_smem_bytes": launch.spare_bytes,
     }
     smem_bytes = launch.smem_bytes + launch.spare_bytes
     return Inspection.of(compiled, sources_of(unit), launch.block, smem_bytes), unit.text, about

@@ -38,6 +38,7 @@ def show(found: "Inspection", about: Mapping[str, Any]) -> None:
         console().print(f"{about['kernel']} of {about['file']}", markup=False)
     compiled = found.compiled
     launch = {"CTAs": about["grid"], "CTAs per cluster": about["cluster"]} if "grid" in about else {}
+    spare = about.get("spare_smem_bytes")
     table(
         f"\nResources on {compiled.arch} (NVRTC {compiled.nvrtc_version})",
         {
@@ -45,6 +46,7 @@ def show(found: "Inspection", about: Mapping[str, Any]) -> None:
             "spilled bytes": compiled.spill_bytes,
             "stack bytes": compiled.stack_bytes,
             "SMEM bytes per CTA": found.smem_bytes + compiled.static_smem_bytes,
+            **({"of these, spared for an even share of CTAs": spare} if spare else {}),
             "threads per CTA": "unknown: give --block" if found.threads is None else found.threads,
             **_occupancy(found),
             **launch,

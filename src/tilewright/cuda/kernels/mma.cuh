@@ -22,13 +22,13 @@
 namespace tilewright {
 
 template <class Config>
-using CursorA = TileCursor<typename Config::Input, Config::tile_m, Config::tile_k,
-                           Config::a_k_major, Config::a_copy_elements, Config::threads, false,
-                           Config::a_down ? 1 : Config::a_threads_per_row>;
+using CursorA =
+    TileCursor<typename Config::Input, Config::tile_m, Config::tile_k, Config::a_k_major,
+               Config::a_copy_elements, Config::threads, false, Config::a_down ? 1 : 0>;
 template <class Config>
-using CursorB = TileCursor<typename Config::InputB, Config::tile_n, Config::tile_k,
-                           Config::b_k_major, Config::b_copy_elements, Config::threads,
-                           IsStacked<Config>, Config::b_down ? 1 : Config::b_threads_per_row>;
+using CursorB =
+    TileCursor<typename Config::InputB, Config::tile_n, Config::tile_k, Config::b_k_major,
+               Config::b_copy_elements, Config::threads, IsStacked<Config>, Config::b_down ? 1 : 0>;
 
 template <class Config>
 struct Storage {

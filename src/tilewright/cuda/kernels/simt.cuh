@@ -93,6 +93,7 @@ class PartSums {
     for (int sender = 0; sender < Config::split_k; ++sender) {
 #pragma unroll
       for (int i = 0; i < rows; ++i) {
+        if (Config::thread_m % Config::split_k != 0 && part * rows + i >= Config::thread_m) break;
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           float4 four;
@@ -112,9 +113,8 @@ class PartSums {
 // must be contiguous and aligned in GMEM.
 template <int tile_mn, int tile_k, bool k_major, int elements, int threads, bool stacked = false>
 class StagedCopy {
-  static constexpr int threads_per_row = (k_major ? tile_k : tile_mn) / elements;
   using Cursor = TileCursor<float, tile_mn, tile_k, k_major, elements, threads, stacked,
-                            k_major && elements == 1 ? 8 : threads_per_row>;
+                            k_major && elements == 1 ? 8 : 0>;
   Cursor cursor;
   alignas(16) float staged[Cursor::passes][elements];
 

@@ -11,14 +11,16 @@ namespace tilewright {
 // One thread's way through the tiles. In each pass the threads take `rows_per_pass` neighboring
 // rows, and each thread takes `elements` neighbors of a row. After the passes of one tile come
 // those of the next, even beyond the end of k. stacked: along mn, what is 2i in a tile and what is
-// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair. across: so many
-// neighboring threads take neighbors of a row, and the next ones go on in the next row.
+// 2i + 1 lie `apart` elements apart, and mn_stride leads from pair to pair. neighbors: so many
+// neighboring threads take neighbors of a row, and the next ones go on in the next row; 0: all that
+// a row has.
 template <class Element, int tile_mn, int tile_k, bool k_major, int elements, int threads,
-          bool stacked = false, int across = (k_major ? tile_k : tile_mn) / elements>
+          bool stacked = false, int neighbors = 0>
 struct TileCursor {
   static constexpr int rows = k_major ? tile_mn : tile_k;
   static constexpr int columns = k_major ? tile_k : tile_mn;
   static constexpr int threads_per_row = columns / elements;
+  static constexpr int across = neighbors ? neighbors : threads_per_row;
   static constexpr int rows_per_pass = threads / threads_per_row;
   static constexpr int passes = rows / rows_per_pass;
   static_assert(threads_per_row * elements == columns);
