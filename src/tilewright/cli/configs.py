@@ -110,6 +110,6 @@ def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
         elif field.type is int and value.isascii() and value.isdecimal() and len(value) < 10:
             values[name] = int(value)
         else:
-            allow = "a natural number" if field.type is int else " or ".join(allowed)
+            allow = "a natural number below 10**9" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
     return values

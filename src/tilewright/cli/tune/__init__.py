@@ -106,6 +106,8 @@ def tune(
         show(f"{to.export}: entries written: {len(table)}")
     if not table and (to.listed or to.export is not None):
         show(f"nothing was tuned for {with_article(kept.gpu)}: `tilewright tune SUITE` does it, on that GPU")
+        if to.export is not None:
+            show("an export has what was tuned here, and not what the package ships")
     if to.listed:
         shipped = kept.shipped().entries()
         record["entries"] = [entry.as_dict() for entry in table.entries()]
