@@ -191,7 +191,7 @@ class SimtKernel(TimedKernel, TiledKernel):
         if hardware.capability < 90:  # as measured on Hopper
             return shape
         room = ctas_with_room(constants, constants.smem_bytes, hardware)
-        ctas, _ = evenly(shape.grid // constants.cluster, hardware.clusters(constants.cluster), room)
+        ctas = evenly(shape.grid // constants.cluster, hardware.clusters(constants.cluster), room)
         return shape._replace(spare_bytes=spare_bytes(ctas, constants.smem_bytes, hardware))
 
     def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:

@@ -1,13 +1,9 @@
 """How many CTAs of `simt` share an SM: as many as find room, or as few as let all SMs have as many."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from tilewright.hardware import RESERVED_SMEM_BYTES, SMEM_UNIT, WARP, Hardware
-
-if TYPE_CHECKING:
-    from tilewright.model.tiling.tiles import Array
-
-Count = TypeVar("Count", int, "Array")
+from tilewright.rounding import ceil_div
 
 _FEW_SUMS = 32
 _WARPS, _WARPS_OF_FEW_SUMS = 8, 16
@@ -28,13 +24,12 @@ def ctas_with_room(tile: Any, smem_bytes: int, hardware: Hardware) -> int:
     return min(ctas_with_registers(tile), _smem_of_sm(hardware) // (smem_bytes + RESERVED_SMEM_BYTES))
 
 
-def evenly(clusters: Count, at_once: Count, room: Count) -> tuple[Count, Count]:
-    """The CTAs of an SM if all have as many, and the waves that this takes; no more than with as many as have room.
+def evenly(clusters: int, at_once: int, room: int) -> int:
+    """The CTAs of an SM if all have as many, in as few waves as with all that have room.
 
     at_once: the clusters that work at once with a CTA on each SM.
     """
-    waves = -(-clusters // (at_once * room))
-    return -(-clusters // (at_once * waves)), waves
+    return ceil_div(clusters, at_once * ceil_div(clusters, at_once * room))
 
 
 def spare_bytes(ctas: int, smem_bytes: int, hardware: Hardware) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tilewright.dtypes import fp32
 from tilewright.hardware import Hardware
-from tilewright.kernels.simt_room import ctas_with_room, evenly
+from tilewright.kernels.simt_room import ctas_with_room
 from tilewright.model.prediction import Breakdown, Parts, Prediction, serial_launch_seconds
 from tilewright.model.tiling.tiles import Array
 from tilewright.problem import Problem
@@ -50,8 +50,9 @@ class Ways(NamedTuple):
     """Configs on a GPU as their times see them, an array of each number.
 
     step: what of k a cluster takes at once, and tile_k a CTA. clusters: those that work at once with a CTA on each SM,
-    and room: the CTAs that find room on an SM. multiplying, delivering, waiting: seconds of a CTA for one of k.
-    wave, ending: seconds that a wave takes besides, and that each CTA of an SM adds.
+    and most: with all for which there is room. multiplying, delivering, waiting: seconds of a CTA for one of k; working
+    the first two, and alone what one without others takes longer. wave, ending: seconds that a wave takes besides, and
+    that each CTA of an SM adds.
     """
 
     tile_m: Array
@@ -60,10 +61,12 @@ class Ways(NamedTuple):
     step: Array
     split_k: Array
     clusters: Array
-    room: Array
+    most: Array
     multiplying: Array
     delivering: Array
     waiting: Array
+    working: Array
+    alone: Array
     wave: Array
     ending: Array
 
@@ -79,64 +82,75 @@ def _way(config: Any, wide: tuple[int, int], hardware: Hardware) -> tuple[float,
     reads = results * (1 / config.thread_m + 1 / config.thread_n) / 64
     loads = (config.tile_m / wide[0] + config.tile_n / wide[1]) / 32
     on_their_way, sums = elements * config.tile_k / config.threads, config.thread_m * config.thread_n
+    clusters = hardware.clusters(config.split_k)
+    multiplying = results / (hardware.macs("cuda_cores", fp32) * clock)
+    delivering = (_READ * reads + _COPY * elements / 32 + _LOAD * loads) / clock
+    waiting = _WAIT_SECONDS / config.tile_k
     return (
         config.tile_m,
         config.tile_n,
         config.tile_k,
         config.tile_k * config.split_k,
         config.split_k,
-        hardware.clusters(config.split_k),
-        ctas_with_room(config, config.smem_bytes(4), hardware),
-        results / (hardware.macs("cuda_cores", fp32) * clock),
-        (_READ * reads + _COPY * elements / 32 + _LOAD * loads) / clock,
-        _WAIT_SECONDS / config.tile_k,
+        clusters,
+        clusters * ctas_with_room(config, config.smem_bytes(fp32.nbytes), hardware),
+        multiplying,
+        delivering,
+        waiting,
+        multiplying + delivering,
+        _ALONE * (multiplying + delivering) + waiting,
         _FIRST_SECONDS * on_their_way / 16 + _LAST_SECONDS * sums / 32,
         results / 8192 * (_STORED_SECONDS / config.split_k + (config.split_k > 1) * _SENT_SECONDS),
     )
 
 
 class _Waves(NamedTuple):
-    """Clusters of each way in waves: those in which all SMs have as many `ctas`, and the `last` ones of an SM.
+    """Clusters of each way in waves, as `simt_room.evenly` spreads them: `full` ones, in which SMs have `ctas` each.
 
-    filled: what of the last wave's places is taken. k: what a CTA takes of k.
+    rest: the clusters of the last wave, if it is none of these, with `last` CTAs of an SM. k: what a CTA takes of k.
     """
 
     ctas: Array
     full: Array
+    rest: Array
     last: Array
-    filled: Array
     k: Array
 
 
 def _waves_of(ways: Ways, problem: Problem) -> _Waves:
-    clusters = np.ceil(problem.m / ways.tile_m) * np.ceil(problem.n / ways.tile_n) * problem.batch_count
-    ctas, _ = evenly(clusters, ways.clusters, ways.room)
-    full, rest = np.divmod(clusters, ways.clusters * ctas)
-    last = np.ceil(rest / ways.clusters)
-    k = np.ceil(max(problem.k, 1) / ways.step) * ways.tile_k
-    return _Waves(ctas, full, last, rest / np.maximum(last * ways.clusters, 1), k)
+    # New numbers of rows wait for this, and ceil takes half the time of // of floats.
+    clusters = np.ceil(problem.m / ways.tile_m) * np.ceil(problem.n / ways.tile_n)
+    if problem.batch:
+        clusters *= problem.batch_count
+    ctas = np.ceil(clusters / (ways.clusters * np.ceil(clusters / ways.most)))
+    of_wave = ways.clusters * ctas
+    full = np.floor(clusters / of_wave)
+    rest = clusters - full * of_wave
+    return _Waves(ctas, full, rest, np.ceil(rest / ways.clusters), np.ceil(max(problem.k, 1) / ways.step) * ways.tile_k)
 
 
-def _busy(waves: _Waves, working: Array, waiting: Array) -> Array:
-    """Seconds of all waves, in which a CTA works and waits so long for one of k."""
-
-    def took(ctas: Array) -> Array:
-        both: Array = np.hypot(np.minimum(ctas, 1) * (_ALONE * working + waiting), ctas * working)
-        return both
-
-    busy: Array = (waves.full * took(waves.ctas) + took(waves.last)) * waves.k
+def _busy(waves: _Waves, working: Array, alone: Array) -> Array:
+    """Seconds of all waves, in which a CTA works so long for one of k, and one without others takes so much longer."""
+    full, last = np.hypot(alone, waves.ctas * working), np.hypot(_ended(waves) * alone, waves.last * working)
+    busy: Array = (waves.full * full + last) * waves.k
     return busy
 
 
+def _ended(waves: _Waves) -> Array:
+    """1 if there is a last wave that is not full, else 0."""
+    some: Array = np.minimum(waves.last, 1)
+    return some
+
+
 def _looped(ways: Ways, waves: _Waves, memory: float) -> Array:
-    looped: Array = np.hypot(_busy(waves, ways.multiplying + ways.delivering, ways.waiting), memory)
+    looped: Array = np.hypot(_busy(waves, ways.working, ways.alone), memory)
     return looped
 
 
 def _own(ways: Ways, waves: _Waves, hardware: Hardware) -> tuple[float, Array]:
     """Seconds of the launch, and of beginnings and ends of tiles."""
     launch = _LAUNCH_SECONDS + serial_launch_seconds(hardware)
-    return launch, (waves.full + (waves.last > 0)) * ways.wave + (waves.full * waves.ctas + waves.last) * ways.ending
+    return launch, (waves.full + _ended(waves)) * ways.wave + (waves.full * waves.ctas + waves.last) * ways.ending
 
 
 def seconds(ways: Ways, problem: Problem, hardware: Hardware) -> Array:
@@ -155,7 +169,7 @@ def _memory(problem: Problem, hardware: Hardware) -> float:
 def prediction(ways: Ways, problem: Problem, hardware: Hardware) -> Prediction:
     """The Prediction of one way."""
     waves = _waves_of(ways, problem)
-    tiles = (waves.full * waves.ctas * ways.clusters + waves.last * waves.filled * ways.clusters).item()
+    tiles = (waves.full * waves.ctas * ways.clusters + waves.rest).item()
     rounds = int((waves.full + (waves.last > 0)).item())
     places = (rounds * waves.ctas * ways.clusters * ways.tile_m * ways.tile_n).item()
     return Prediction(
@@ -174,8 +188,8 @@ def breakdown(ways: Ways, problem: Problem, hardware: Hardware) -> Breakdown:
     looped = _looped(ways, waves, memory).item()
     tail = 0.0
     if waves.full.item():
-        evenly_full = waves.full + waves.filled * waves.last / waves.ctas
-        floor = max(memory, _looped(ways, waves._replace(full=evenly_full, last=none), memory).item())
+        evenly = waves.full + waves.rest / (ways.clusters * waves.ctas)
+        floor = max(memory, _looped(ways, waves._replace(full=evenly, last=none), memory).item())
         tail = max(0.0, looped - floor)
     prologue = min(_WAIT_SECONDS, looped - tail)
     of_sm = (waves.full * waves.ctas + waves.last) * waves.k
