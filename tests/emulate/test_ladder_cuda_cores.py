@@ -146,4 +146,7 @@ def test_padded_and_flipped_rows_part_what_transposing_stores_bring_together(til
     assert stores.shared_requests == {"st": M * tile_k * (N // 128) * tiles / 32}
     assert stores.shared_wavefronts == stores.shared_requests
     assert counters.shared_conflicts["ld"] == 0
-    assert counters.shared_wavefronts["ld"] == 2 * counters.shared_requests["ld"]
+    for operand in "ab":
+        reads = counts_at(counters, "kernels/simt.cuh", f"({operand}_tile + i * Config::lanes_")
+        requests, wavefronts = reads.shared_requests["ld"], reads.shared_wavefronts["ld"]
+        assert 0.98 * 2 * requests < wavefronts <= 2 * requests  # a few are narrower

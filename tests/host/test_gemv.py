@@ -61,7 +61,7 @@ def test_times_of_fp32_are_those_that_were_measured():
         GEMV.predict(config, problem, H200).seconds * 1e6 / times[problem][config]
         for problem, config in configs.items()
     ]
-    assert len(shares) == 23
+    assert len(shares) == 17
     assert geometric_mean(shares) > 0.96
     assert min(shares) > 0.85
     assert geometric_mean(ratios) == pytest.approx(1, rel=0.05)
@@ -145,7 +145,7 @@ def test_weights_whose_neighbors_lie_apart_have_a_breakdown(strides, dtype):
     assert max(found.limits.values()) <= sum(found.parts)
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(343, 35, 1428), (741, 28, 26), (1001, 16, 512), (131, 64, 640)])
+@pytest.mark.parametrize(("m", "n", "k"), [(343, 35, 1428), (741, 28, 26), (1001, 16, 1024), (131, 64, 640)])
 def test_few_columns_of_fp32_are_decided_about_by_the_exact_rows(m, n, k):
     """Transposed, a is what rows of weights are, and how many of its elements a load may read depends on m."""
     asked = product(m, n, k, "tt", fp32)._replace(a=Matrix(fp32, 1, m + 8 - m % 8))
