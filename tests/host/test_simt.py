@@ -26,6 +26,10 @@ SUMS = {
 }
 
 
+EARLIER = "fp32_split_h200", "fp32_random_h200"
+"""Records of `gemv` too, and of `simt` before its tiles ended cheaply."""
+
+
 def product(m, n, k, layout="nt", batch=1):
     def stored(rows, columns, letter):
         of_row, of_column = (columns, 1) if letter == "n" else (1, rows)
@@ -50,14 +54,14 @@ def launches(name="simt", records=("fp32_configs_h200",)):
 
 def test_fp32_takes_the_kernel_and_config_that_were_measured_to_be_near_the_best():
     """Two Configs of `gemv` were measured for a product; where it takes another one, the slower one stands for it."""
-    by_simt, by_gemv, shares = launches(), launches("gemv", ("fp32_split_h200", "fp32_random_h200")), []
+    by_simt, by_gemv, shares = launches(), launches("gemv", EARLIER), []
     for problem, measured in by_simt.items():
         choice, others = choose(problem, H200), by_gemv[problem]
         taken = measured if choice.kernel is SIMT else others
         if taken:  # of some products, only those of `simt` were measured
             least = min([*measured.values(), *others.values()])
             shares.append(least / taken.get(choice.config, max(taken.values())))
-    assert len(shares) > 100
+    assert len(shares) == 115
     assert geometric_mean(shares) > 0.94
     assert min(shares) > 0.7
 
@@ -70,13 +74,13 @@ def test_choices_were_measured_to_be_near_the_best():
 
 
 def test_times_are_those_that_were_measured():
-    near = [
-        SIMT.predict(config, problem, H200).seconds * 1e6 / us
-        for problem, measured in launches().items()
-        for config, us in measured.items()
-        if us < 1.25 * min(measured.values())
-    ]
-    assert len(near) > 900
+    near, known = [], launches(records=EARLIER).keys()
+    for problem, measured in launches().items():
+        for config, us in measured.items():
+            if us < 1.25 * min(measured.values()):
+                near.append(SIMT.predict(config, problem, H200).seconds * 1e6 / us)
+                assert problem not in known or 0.6 < near[-1] < 1.4
+    assert (len(known), len(near)) == (75, 1635)
     assert median(abs(math.log(each)) for each in near) < 0.045
     assert geometric_mean(near) == pytest.approx(1, rel=0.05)
     assert sum(0.8 < each < 1.25 for each in near) > 0.97 * len(near)
@@ -154,7 +158,7 @@ def test_parts_add_up_and_no_limit_is_above_the_loop(extents, gpu):
         predicted, found = SIMT.predict(config, problem, gpu), SIMT.breakdown(config, problem, gpu)
         assert sum(found.parts) == pytest.approx(predicted.seconds)
         assert min(found.parts) >= 0
-        assert max(found.limits.values()) <= (found.parts.prologue + found.parts.main_loop + found.parts.tail) * 1.001
+        assert max(found.limits.values()) <= (found.parts.main_loop + found.parts.tail) * 1.001
         assert 0 < predicted.quantization <= 1
         rate = gpu.macs("cuda_cores", fp32) * gpu.sm_count * gpu.clock("cuda_cores")
         assert predicted.seconds >= problem.flops / 2 / rate

@@ -81,7 +81,8 @@ class GpuBackend:
             function, allowed = self._functions.get(compiled.cubin, (None, -1))
             if function is None or allowed < smem_bytes:
                 with self.current():
-                    function = function or _loaded(compiled, shape)
+                    if function is None:
+                        function = _loaded(compiled, shape)
                     _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", smem_bytes)
                 self._functions[compiled.cubin] = function, smem_bytes
         return function

@@ -52,8 +52,8 @@ class Ways(NamedTuple):
 
     step: what of k a cluster takes at once, and tile_k a CTA. clusters: those that work at once with a CTA on each SM,
     and most: with all for which there is room. multiplying, delivering, waiting: seconds of a CTA for one of k; working
-    the first two, and alone what one without others takes longer. wave, ending: seconds that a wave takes besides, and
-    that each CTA of an SM adds.
+    the first two, and alone what one without others takes longer. beginning, wave, ending: seconds until the first
+    elements of a wave come, with those of its last sums, and those that each CTA of an SM adds.
     """
 
     tile_m: Array
@@ -68,6 +68,7 @@ class Ways(NamedTuple):
     waiting: Array
     working: Array
     alone: Array
+    beginning: Array
     wave: Array
     ending: Array
 
@@ -87,6 +88,7 @@ def _way(config: Any, wide: tuple[int, int], hardware: Hardware) -> tuple[float,
     multiplying = results / (hardware.macs("cuda_cores", fp32) * clock)
     delivering = (_READ * reads + _COPY * elements / 32 + _LOAD * loads) / clock
     waiting = _WAIT_SECONDS / config.tile_k
+    beginning = _FIRST_SECONDS * on_their_way / 16
     return (
         config.tile_m,
         config.tile_n,
@@ -100,7 +102,8 @@ def _way(config: Any, wide: tuple[int, int], hardware: Hardware) -> tuple[float,
         waiting,
         multiplying + delivering,
         _ALONE * (multiplying + delivering) + waiting,
-        _FIRST_SECONDS * on_their_way / 16 + _LAST_SECONDS * sums / 32,
+        beginning,
+        beginning + _LAST_SECONDS * sums / 32,
         results / 8192 * (_STORED_SECONDS / config.split_k + (config.split_k > 1) * _SENT_SECONDS),
     )
 
@@ -192,7 +195,7 @@ def breakdown(ways: Ways, problem: Problem, hardware: Hardware) -> Breakdown:
         evenly = waves.full + waves.rest / (ways.clusters * waves.ctas)
         floor = max(memory, _looped(ways, waves._replace(full=evenly, last=none), memory).item())
         tail = max(0.0, looped - floor)
-    prologue = min(_WAIT_SECONDS, looped - tail)
+    prologue = ((waves.full + _ended(waves)) * ways.beginning).item()
     of_sm = (waves.full * waves.ctas + waves.last) * waves.k
     limits = {
         "CUDA cores": (of_sm * ways.multiplying).item(),
@@ -200,6 +203,6 @@ def breakdown(ways: Ways, problem: Problem, hardware: Hardware) -> Breakdown:
         "latency of GMEM": _busy(waves, none, ways.waiting).item(),
         "GMEM": memory,
     }
-    parts = Parts(launch, prologue, looped - tail - prologue, tail, ending.item())
+    parts = Parts(launch, prologue, looped - tail, tail, ending.item() - prologue)
     slots = int((ways.clusters * ways.split_k * waves.ctas).item())
     return Breakdown(parts, {name: min(limit, looped) for name, limit in limits.items()}, slots)
