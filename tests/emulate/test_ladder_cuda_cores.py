@@ -140,7 +140,7 @@ def test_padded_and_flipped_rows_part_what_transposing_stores_bring_together(til
     config = SimtConfig(128, 128, tile_k, 64, 64, 16, 8)
     counters = count("simt", config)
     stores = counts_at(
-        counters, "kernels/simt.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i]"
+        counters, "mainloop/staged_copy.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i]"
     )
     tiles = K // tile_k + 1  # one more is fetched, of zeros
     assert stores.shared_requests == {"st": M * tile_k * (N // 128) * tiles / 32}
