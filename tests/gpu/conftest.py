@@ -1,8 +1,7 @@
 """The GPU that the tests run on, with the variants' kernels compiled."""
 
 import importlib
-from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
+from random import sample
 
 import pytest
 
@@ -42,9 +41,13 @@ def cupy(gpu, pytestconfig):
 
 @pytest.fixture(scope="session")
 def compiled_variants(gpu):
-    """All translation units of the generated cases, compiled side by side."""
+    """The variants of the generated cases that the GPU takes, compiled.
+
+    Each process takes them in an order of its own. NVRTC compiles one unit at a time in a process, and processes that
+    run side by side wait for each other where both want the same one.
+    """
     variants = [variant for variant in VARIANTS if not variant.by_tma or gpu.hardware.capability == 90]
     variants += [each for each in LADDER_VARIANTS if RUNGS[each.kernel].runs_on(gpu.hardware)]
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        list(pool.map(lambda variant: build(unit_of(variant, gpu.hardware), gpu.hardware.arch), variants))
+    for variant in sample(variants, len(variants)):
+        build(unit_of(variant, gpu.hardware), gpu.hardware.arch)
     return variants
