@@ -27,9 +27,9 @@ CURVES = {
 }
 
 EXPRESSIONS = (
-    Variant("simt", SQUARE, "fp32", "k16", "mn16", 8, "fp32", **LINEAR),
-    Variant("simt", SimtConfig(), "fp32", "mn4", "k4", 4, "bf16", **LEAKY),
-    Variant("simt", SQUARE, "fp32", "k4", "mn16", 8, "fp32", **CURVES),
+    Variant("simt", SQUARE, "fp32", "k16", "mn16", 16, "fp32", **LINEAR),
+    Variant("simt", SimtConfig(), "fp32", "mn4", "k4", 8, "bf16", **LEAKY),
+    Variant("simt", SQUARE, "fp32", "k4", "mn16", 16, "fp32", **CURVES),
     Variant("mma", SMALL, "bf16", "k16", "k16", 4, "bf16", **LINEAR),
     Variant("mma", MmaConfig(), "fp16", "k2", "mn2", 2, "fp16", **GATED),
     Variant("mma", SMALL, "bf16", "mn16", "mn4", 8, "fp32", **CURVES),

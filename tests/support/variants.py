@@ -178,19 +178,19 @@ WGMMA = (
 
 WIDE = SimtConfig(32, 128, 32, 32, 32, 8, 4)
 SIMT = (
-    Variant("simt", SQUARE, "fp32", "k16", "k16", 8, "fp32"),
-    Variant("simt", SimtConfig(), "fp32", "k16", "mn16", 8, "fp32", bias="fp32", activation="gelu"),
+    Variant("simt", SimtConfig(32, 128, 16, 32, 64), "fp32", "k16", "k16", 16, "fp32"),
+    Variant("simt", SimtConfig(), "fp32", "k16", "mn16", 16, "fp32", bias="fp32", activation="gelu"),
     Variant("simt", SQUARE, "fp32", "mn16", "mn16", 8, "fp32", c="fp32", bias="fp32", activation="relu"),
     Variant("simt", SQUARE, "fp32", "mn4", "mn4", 4, "fp32", c="fp32", activation="silu"),
     Variant("simt", SimtConfig(64, 64, 16, 32, 64, split_k=5), "fp32", "k4", "k4", 4, "fp32", bias="fp16"),
-    Variant("simt", SQUARE, "fp32", "k16", "mn4", 8, "fp32", c="bf16", activation="gelu_tanh"),
-    Variant("simt", SQUARE, "fp32", "mn4", "k16", 4, "bf16", activation="relu"),
+    Variant("simt", SQUARE, "fp32", "k16", "mn4", 16, "fp32", c="bf16", activation="gelu_tanh"),
+    Variant("simt", SQUARE, "fp32", "mn4", "k16", 8, "bf16", activation="relu"),
     Variant("simt", SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32", "mn16", "k4", 8, "fp32", bias="bf16"),
-    Variant("simt", replace(SQUARE, split_k=3), "fp32", "k16", "k16", 4, "fp16", c="fp16", activation="silu"),
-    Variant("simt", replace(WIDE, split_k=8), "fp32", "k4", "mn4", 4, "fp32", c="fp32", activation="gelu"),
+    Variant("simt", replace(SQUARE, split_k=3), "fp32", "k16", "k16", 8, "fp16", c="fp16", activation="silu"),
+    Variant("simt", replace(WIDE, split_k=8), "fp32", "k4", "mn4", 16, "fp32", c="fp32", activation="gelu"),
     Variant("simt", SimtConfig(32, 64, 16, 16, 64, 8, 4, 1), "fp32", "k16", "k16", 8, "fp32", bias="fp32"),
     Variant("simt", SQUARE, "fp32", "k4", "mn16", 2, "bf16", c="bf16", bias="fp32", activation="gelu_tanh"),
-    Variant("simt", SimtConfig(128, 64, 8, 64, 32, 16, 4, 8, 6), "fp32", "mn4", "k4", 8, "fp32"),
+    Variant("simt", SimtConfig(128, 64, 8, 64, 32, 16, 4, 8, 6), "fp32", "mn4", "k4", 16, "fp32"),
 )
 
 COPY = (

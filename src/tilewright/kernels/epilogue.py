@@ -13,6 +13,11 @@ _FUNCTORS = {None: "Identity", "relu": "Relu", "gelu": "Gelu<{}>", "gelu_tanh": 
 """The functor of each activation in cuda/epilogue/activation.cuh; some take the type of out."""
 
 
+def stored_at_once(out: Matrix, neighbors: int) -> int:
+    """How many of `neighbors` elements of a row, 2 or 4 of them, are aligned for one store everywhere in out."""
+    return min(out.vector_bytes("column") // out.dtype.nbytes, neighbors)
+
+
 class EpilogueConstants(NamedTuple):
     """The constants that cuda/epilogue/epilogue.cuh reads; Activation is a functor type."""
 
@@ -26,16 +31,16 @@ class EpilogueConstants(NamedTuple):
     expression: "ExpressionConstants | None" = None
 
     @classmethod
-    def of(cls, problem: Problem, halves: bool = False) -> "EpilogueConstants":
-        """The epilogue of a problem; it stores two elements at a time if out is aligned for them.
+    def of(cls, problem: Problem, halves: bool = False, neighbors: int = 2) -> "EpilogueConstants":
+        """The epilogue of a problem; it stores two or four elements at a time if out is aligned for them.
 
         halves: whether half of a tile's columns come from each half of a stacked b, rather than by turns.
+        neighbors: the columns that a thread has beside each other, 2 or 4.
         """
         out, epilogue = problem.out, problem.epilogue
         c = None if epilogue.c is None else epilogue.c.dtype
         bias = None if epilogue.bias is None else epilogue.bias.dtype
-        pairs = out.vector_bytes("column") >= 2 * out.dtype.nbytes
-        constants = cls._of(out.dtype, c, bias, epilogue.activation, 2 if pairs else 1)
+        constants = cls._of(out.dtype, c, bias, epilogue.activation, stored_at_once(out, neighbors))
         if epilogue.expression is None:
             return constants
         # Of neighbors by turns, a thread makes single columns.

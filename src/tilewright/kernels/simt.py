@@ -10,7 +10,7 @@ from tilewright.hardware import Hardware
 from tilewright.kernels.parameters import LaunchShape
 from tilewright.kernels.refusal import Refusal, narrow_out_refused, oversized
 from tilewright.kernels.simt_room import ctas_with_registers, ctas_with_room, evenly, spare_bytes
-from tilewright.kernels.simt_time import Ways, breakdown, prediction, seconds, ways_of
+from tilewright.kernels.simt_time import NEIGHBORS, Ways, breakdown, prediction, seconds, ways_of
 from tilewright.kernels.tiled import WHOLE_PAIRS, TiledConstants, TiledFeatures, TiledKernel
 from tilewright.kernels.timed import TimedKernel
 from tilewright.model.prediction import Breakdown, Power, Prediction
@@ -56,14 +56,15 @@ class SimtConfig:
 
 
 _SMALL = SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)
+_TWO_WARPS = SimtConfig(tile_m=64, tile_n=64, warp_m=32, warp_n=64)
 
 _TILES = (
     SimtConfig(),
     SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16),
-    SimtConfig(tile_k=8, warp_n=64, thread_m=16),
     SimtConfig(tile_m=64, warp_m=32, warp_n=64),
     SimtConfig(tile_n=64),
-    SimtConfig(tile_m=64, tile_n=64, warp_m=32, warp_n=64),
+    _TWO_WARPS,
+    replace(_TWO_WARPS, tile_m=32, tile_n=128),
     _SMALL,
     replace(_SMALL, tile_k=32),
     replace(_SMALL, tile_m=32, tile_n=128),
@@ -98,6 +99,7 @@ class SimtKernel(TimedKernel, TiledKernel):
     summary = "CUDA cores, warp-tiled with register blocks and double buffering; fp32, every shape and stride"
     config_type = SimtConfig
     header = "kernels/simt.cuh"
+    neighbors = NEIGHBORS
     rules = (
         (
             "tile_k == 8 or tile_k == 16 or tile_k == 32",
@@ -207,14 +209,18 @@ class SimtKernel(TimedKernel, TiledKernel):
 def _times(
     splits: bool, wide: tuple[int, int], problem: Problem, hardware: Hardware
 ) -> tuple[Sequence[SimtConfig], Array]:
-    return _offered(splits, hardware), seconds(_ways(splits, wide, hardware), problem, hardware)
+    offered, ways = _ways(splits, wide, hardware)
+    return offered, seconds(ways, problem, hardware)
 
 
 @lru_cache(maxsize=32)
-def _ways(splits: bool, wide: tuple[int, int], hardware: Hardware) -> Ways:
-    return ways_of(_offered(splits, hardware), wide, hardware)
-
-
-@lru_cache(maxsize=32)
-def _offered(splits: bool, hardware: Hardware) -> Sequence[SimtConfig]:
-    return [each for each in (_SPLIT if splits else _TILES) if each.smem_bytes(fp32.nbytes) <= hardware.smem_bytes]
+def _ways(splits: bool, wide: tuple[int, int], hardware: Hardware) -> tuple[Sequence[SimtConfig], Ways]:
+    """The Configs that fit on the GPU and whose threads together load whole rows, if so many elements each."""
+    offered = [
+        each
+        for each in (_SPLIT if splits else _TILES)
+        if each.smem_bytes(fp32.nbytes) <= hardware.smem_bytes
+        and each.threads * wide[0] % each.tile_m == 0
+        and each.threads * wide[1] % each.tile_n == 0
+    ]
+    return offered, ways_of(offered, wide, hardware)

@@ -5,23 +5,30 @@ from typing import Any
 from tilewright.hardware import RESERVED_SMEM_BYTES, SMEM_UNIT, WARP, Hardware
 from tilewright.rounding import ceil_div
 
-_FEW_SUMS = 32
-_WARPS, _WARPS_OF_FEW_SUMS = 8, 16
-"""Those that have registers on an SM: 256 for a thread, or 128 if it has few sums. With less, ptxas spills, or loads
-fragments too late (results/fp32_configs_h200.json)."""
+_WARPS = {32: 16, 64: 12}
+"""Those that have registers on an SM, by the most sums of a thread: 128 registers, or 168."""
+
+_WARPS_OF_MANY_SUMS = 8
+"""With less than 256 registers, ptxas spills (results/fp32_configs_h200.json)."""
+
+
+_L1_BYTES = 4096
+"""Of an SM, what CTAs leave to L1: clusters of six CTAs with 32x128 tiles, which fill all of it, take a fifth longer
+than the time of five and of four would let one expect."""
 
 
 def ctas_with_registers(tile: Any) -> int:
     """The CTAs of a SimtConfig, or of its Constants, that find registers on an SM."""
-    few = tile.thread_m * tile.thread_n <= _FEW_SUMS
-    warps = _WARPS_OF_FEW_SUMS if few else _WARPS
+    sums = tile.thread_m * tile.thread_n
+    warps = next((warps for most, warps in _WARPS.items() if sums <= most), _WARPS_OF_MANY_SUMS)
     threads: int = max(tile.threads, 1)
     return max(1, warps * WARP // threads)
 
 
 def ctas_with_room(tile: Any, smem_bytes: int, hardware: Hardware) -> int:
     """Those that find registers and shared memory, of which each takes so many bytes."""
-    return min(ctas_with_registers(tile), _smem_of_sm(hardware) // (smem_bytes + RESERVED_SMEM_BYTES))
+    with_smem = (_smem_of_sm(hardware) - _L1_BYTES) // (smem_bytes + RESERVED_SMEM_BYTES)
+    return max(1, min(ctas_with_registers(tile), with_smem))
 
 
 def evenly(clusters: int, at_once: int, room: int) -> int:

@@ -61,6 +61,9 @@ class TiledFeatures(NamedTuple):
 class TiledKernel(Kernel):
     """A kernel whose CTAs make one tile of out each, and walk A and B along k or along m and n, as they are stored."""
 
+    neighbors = 2
+    """Columns of sums that a thread has beside each other."""
+
     @abstractmethod
     def copy_elements(self, nbytes: int, dtype: DType) -> int:
         """The elements of A or B in one copy, if `nbytes` bytes are aligned everywhere."""
@@ -69,7 +72,7 @@ class TiledKernel(Kernel):
         """The storage and alignment of A and B, and the epilogue."""
         a, b = problem.a, problem.b
         a_bytes, b_bytes = self.copy_widths(problem)
-        epilogue = EpilogueConstants.of(problem)
+        epilogue = EpilogueConstants.of(problem, neighbors=self.neighbors)
         return TiledFeatures(
             problem.layout, a.dtype, b.dtype, a.is_row_major, a_bytes, not b.is_row_major, b_bytes, epilogue
         )

@@ -125,20 +125,17 @@ struct Fragments {
   alignas(16) float a[Config::thread_m];
   alignas(16) float b[Config::thread_n];
 
-  // (m, n) is the lane's first place in the tile of out.
-  __device__ __forceinline__ void load(const float* a_tile, const float* b_tile, int m, int n,
-                                       int k) {
-    a_tile += k * pitch<Config::tile_m> + (m ^ flip_of_a<Config>(k));
-    b_tile += k * pitch<Config::tile_n> + (n ^ flip_of_b<Config>(k));
+  // From tiles at these addresses in SMEM; (m, n) is the lane's first place in the tile of out.
+  __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
+    load_row<Config::lanes_m>(a, a_tile + (m ^ flip_of_a<Config>(k)) * sizeof(float), pitch<Config::tile_m> * k);
+    load_row<Config::lanes_n>(b, b_tile + (n ^ flip_of_b<Config>(k)) * sizeof(float), pitch<Config::tile_n> * k);
+  }
+
+  template <int lanes, int count>
+  static __device__ __forceinline__ void load_row(float (&to)[count], uint32_t from, int offset) {
 #pragma unroll
-    for (int i = 0; i < Config::thread_m; i += 4) {
-      *reinterpret_cast<float4*>(a + i) =
-          *reinterpret_cast<const float4*>(a_tile + i * Config::lanes_m);
-    }
-#pragma unroll
-    for (int i = 0; i < Config::thread_n; i += 4) {
-      *reinterpret_cast<float4*>(b + i) =
-          *reinterpret_cast<const float4*>(b_tile + i * Config::lanes_n);
+    for (int i = 0; i < count; i += 4) {
+      load_shared(*reinterpret_cast<float4*>(to + i), from + (offset + i * lanes) * sizeof(float));
     }
   }
 
@@ -210,8 +207,8 @@ __device__ __forceinline__ void store(const Epilogue<Config>& epilogue,
     if (own >= Config::thread_m || row_m >= epilogue.parameters.m) return;
     const EpilogueRow<Config> row = epilogue.at_row(row_m);
 #pragma unroll
-    for (int j = 0; j < Config::thread_n; j += 2) {
-      row.store_pair(sums[i][j], sums[i][j + 1], n + j / 4 * 4 * Config::lanes_n + j % 4);
+    for (int j = 0; j < Config::thread_n; j += 4) {
+      row.store_quad(sums[i] + j, n + j * Config::lanes_n);
     }
   }
 }
@@ -257,7 +254,7 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
              parameters.n / 2 * b.column_stride);
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
-  Fragments<Config> fragments[2];  // of even and of odd k
+  Fragments<Config> fragments[2] = {};  // of even and of odd k
   const auto fetch = [&] {
     if (copy_a.whole() && copy_b.whole()) {
       copy_a.fetch_whole();
@@ -268,30 +265,33 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
     }
   };
   const auto put = [&](int buffer) {
-    copy_a.put(storage.a[buffer], flip_of_a<Config>(copy_a.column()));
-    copy_b.put(storage.b[buffer], flip_of_b<Config>(copy_b.column()));
+    copy_a.put(shared_address(storage.a[buffer]), flip_of_a<Config>(copy_a.column()));
+    copy_b.put(shared_address(storage.b[buffer]), flip_of_b<Config>(copy_b.column()));
     __syncthreads();
+  };
+  const auto load = [&](int buffer, int k) {
+    fragments[k % 2].load(shared_address(storage.a[buffer]), shared_address(storage.b[buffer]),
+                          thread_m, thread_n, k);
   };
   wait_for_earlier_grids();
   fetch();
   launch_next_grid();
   put(0);
-  fragments[0].load(storage.a[0], storage.b[0], thread_m, thread_n, 0);
 
 #pragma unroll 1
   for (int k_tile = 0; k_tile < tiles_k; ++k_tile) {
     const int buffer = k_tile % 2;
-    fetch();  // the next tile; zeros beyond the end of k
+    load(buffer, 0);
+    fragments[1].multiply(accumulators);  // the last k of the tile before; zeros at first
+    fetch();                              // the next tile; zeros beyond the end of k
 #pragma unroll
-    for (int k = 0; k < Config::tile_k; ++k) {
-      const bool last = k == Config::tile_k - 1;
-      if (last) put(1 - buffer);  // all threads were done with it at the last barrier
-      const int from = last ? 1 - buffer : buffer;
-      fragments[(k + 1) % 2].load(storage.a[from], storage.b[from], thread_m, thread_n,
-                                  (k + 1) % Config::tile_k);
+    for (int k = 0; k < Config::tile_k - 1; ++k) {
+      load(buffer, k + 1);
       fragments[k % 2].multiply(accumulators);
     }
+    put(1 - buffer);  // all threads were done with it at the last barrier
   }
+  fragments[1].multiply(accumulators);
 
   const Epilogue<Config> epilogue(parameters, tile.batch);
   const int m = first_m + thread_m, n = first_n + thread_n;

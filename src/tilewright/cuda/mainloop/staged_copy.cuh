@@ -60,26 +60,28 @@ class StagedCopy {
     cursor.next_tile();
   }
 
-  // flipped: what this thread's rows are flipped by in a K-major tile.
-  __device__ __forceinline__ void put(float* tile, int flipped) const {
+  // Stores the tile to an address in SMEM. flipped: what this thread's rows are flipped by in a
+  // K-major tile.
+  __device__ __forceinline__ void put(uint32_t tile, int flipped) const {
+    constexpr int of_element = pitch<tile_mn> * sizeof(float);
 #pragma unroll
     for (int pass = 0; pass < Cursor::passes; ++pass) {
-      const int row = cursor.row(pass);
+      const int row = pass * Cursor::rows_per_pass;
       if constexpr (k_major) {
         // Flips are below 16, so they need not be repeated for passes of whole 16 rows.
-        const int there = Cursor::rows_per_pass % 16 == 0
-                              ? (cursor.first_row ^ flipped) + pass * Cursor::rows_per_pass
-                              : row ^ flipped;
+        const int there = row % 16 == 0 ? (cursor.first_row ^ flipped) + row
+                                        : cursor.first_row + row ^ flipped;
+        const uint32_t to = tile + cursor.column * of_element + there * sizeof(float);
 #pragma unroll
-        for (int i = 0; i < elements; ++i) {
-          tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i];
-        }
-      } else if constexpr (elements == 4) {
-        // One instruction: NVRTC may split the load of a float4 in four, and ptxas may join them.
-        store_shared(shared_address(tile + row * pitch<tile_mn> + cursor.column),
-                     *reinterpret_cast<const float4*>(staged[pass]));
+        for (int i = 0; i < elements; ++i) store_shared(to + i * of_element, staged[pass][i]);
       } else {
-        tile[row * pitch<tile_mn> + cursor.column] = staged[pass][0];
+        const uint32_t to =
+            tile + (cursor.first_row + row) * of_element + cursor.column * sizeof(float);
+        if constexpr (elements == 4) {
+          store_shared(to, *reinterpret_cast<const float4*>(staged[pass]));
+        } else {
+          store_shared(to, staged[pass][0]);
+        }
       }
     }
   }
