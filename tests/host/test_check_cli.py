@@ -56,6 +56,7 @@ def test_check_takes_fields_of_a_config_and_as_many_sms_as_its_clusters_need():
     assert "--config='tile_p=3' is no field of a Config of kernel 'wgmma': use tile_m" in error(*words, "tile_p=3")
     assert error(*words, "in_flight=2").endswith("ping_pong, or take kernel gemv, which has it\n")
     assert "--config=stages=3 is for one kernel, and all are several" in error("check", "all", "--config", "stages=3")
+    assert "stages=3,tile_m=64 is for" in error("check", "all", "--config", "stages=3", "--config", "tile_m=64")
 
 
 @pytest.mark.parametrize(

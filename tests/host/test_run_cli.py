@@ -39,6 +39,9 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     assert "--config='stages=3,' is no list of fields: write NAME=VALUE" in error(*small, "stages=3,")
     assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3,stages=4")
     assert "breaks the rule" in error(*small, "tile_m=100")
+    apart = in_json(*small, "WgmmaConfig(tile_m=64, tile_n=24)", "--config", "epilogue=direct")["config"]
+    assert apart == pasted
+    assert "--config='stages=3,stages=4' has stages twice" in error(*small, "stages=3", "--config", "stages=4")
     usual = ("explain", 4096, 4096, 4096, "--gpu", "H200")
     choice, banded = in_json(*usual)["config"], in_json(*usual, "--config", "group_m=7")["config"]
     assert banded == choice | {"group_m": 7}

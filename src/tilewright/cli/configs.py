@@ -3,7 +3,7 @@
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from tilewright.problem import Problem
 
 ConfigOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--config",
-        help="Fields of its Config, as tile_m=128,tile_n=192, or all as printed; others as the planner would choose.",
+        help="Fields of its Config, as tile_m=128,tile_n=192, or all as printed; others as the planner would choose. "
+        "May be repeated.",
         show_default=False,
     ),
 ]
@@ -29,28 +30,31 @@ FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch
 """Fields that follow from the others: they do not say how a product is cut."""
 
 
-def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | None, config: Any = None) -> Any:
+def changed(
+    kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequence[str] | None, config: Any = None
+) -> Any:
     """The Config with the fields of "tile_m=128,tile_n=192", of which its stages follow unless they are among them.
 
-    config: by default the best by the kernel's model. The other fields are its own, if its way to cut the product is
-    the one that is asked for; or those of the best Config whose way is; or where the planner offers no such way, those
-    with which the model says that these take least. Without a text, the Config as it is.
+    texts: what each --config says, which together name a field at most once. config: by default the best by the
+    kernel's model. The other fields are its own, if its way to cut the product is the one that is asked for; or those
+    of the best Config whose way is; or where the planner offers no such way, those with which the model says that
+    these take least. Without texts, the Config as it is.
 
     Raises:
-        ArgumentValueError: if the text names no field or no value of it, or the problem has no elements.
+        ArgumentValueError: if a text names no field or no value of it, or the problem has no elements.
         ConfigError: if no others fit, with what most of them break.
     """
     from tilewright.kernels.config_fields import values_of
     from tilewright.kernels.kernel import ConfigError
 
-    if text is not None and problem.is_empty:
+    if texts and problem.is_empty:
         raise ArgumentValueError(
-            f"--config={text!r} is for a kernel, and none runs without elements of out: leave it out"
+            f"--config={','.join(texts)!r} is for a kernel, and none runs without elements of out: leave it out"
         )
     config = kernel.best(problem, gpu) if config is None else config
-    if text is None:
+    if not texts:
         return config
-    values = _values(kernel, text)
+    values = _values(kernel, texts)
     cutting = {name: value for name, value in values.items() if name not in FOLLOWING}
     errors: list[ConfigError] = []
 
@@ -84,19 +88,19 @@ def changed(kernel: "Kernel", problem: "Problem", gpu: "Hardware", text: str | N
     return found
 
 
-def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
-    """The fields of a text, which may be a Config as it is printed."""
+def _values(kernel: "Kernel", texts: Sequence[str]) -> dict[str, Any]:
+    """The fields of texts, each of which may be a Config as it is printed."""
     from tilewright.kernels.config_fields import fields_of
     from tilewright.kernels.registry import KERNELS
 
-    fields = fields_of(kernel.config_type)
+    fields, whole = fields_of(kernel.config_type), ",".join(texts)
     values: dict[str, Any] = {}
-    for part in text.strip().removeprefix(f"{kernel.config_type.__name__}(").removesuffix(")").split(","):
+    for part in (part for text in texts for part in _parts(text, kernel.config_type.__name__)):
         name, _, value = (word.strip().strip("'") for word in part.partition("="))
         if not (name and value):
-            raise ArgumentValueError(f"--config={text!r} is no list of fields: write NAME=VALUE,NAME=VALUE")
+            raise ArgumentValueError(f"--config={whole!r} is no list of fields: write NAME=VALUE,NAME=VALUE")
         if name in values:
-            raise ArgumentValueError(f"--config={text!r} has {name} twice: leave one out")
+            raise ArgumentValueError(f"--config={whole!r} has {name} twice: leave one out")
         if name not in fields:
             remedy = f"use {', '.join(fields)}" if fields else "it has none, so leave --config out"
             others = [other.name for other in KERNELS.values() if name in fields_of(other.config_type)]
@@ -113,3 +117,8 @@ def _values(kernel: "Kernel", text: str) -> dict[str, Any]:
             allow = "a natural number below 10**9" if field.type is int else " or ".join(allowed)
             raise ArgumentValueError(f"--config={part!r} is no value of {name}: give {allow}")
     return values
+
+
+def _parts(text: str, config_type: str) -> list[str]:
+    """NAME=VALUE of each field that a text names."""
+    return text.strip().removeprefix(f"{config_type}(").removesuffix(")").split(",")

@@ -98,7 +98,7 @@ def explain(
         )
 
     found = explained(kernel)
-    if config is not None:
+    if config:
         from tilewright.cli.configs import changed
         from tilewright.explaining.explained import gpu_of
         from tilewright.kernels.registry import kernel_named

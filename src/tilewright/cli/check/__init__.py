@@ -132,7 +132,7 @@ def check(
                 paragraph(f"Checking {COVERED[kernel]}.", 0)
             results.append(result)
             if written is Format.text:
-                show(result, is_file if lines is None else lines, product.config is not None)
+                show(result, is_file if lines is None else lines, bool(product.config))
             for waiver in result.unused_waivers:
                 typer.echo(
                     f"tilewright: the waiver {waiver} covers no report: leave it out, or mend its place", err=True
@@ -200,8 +200,9 @@ def _check_kernels(
     from tilewright.kernels.registry import kernel_named
 
     if name in COVERED:
-        if product.config is not None:
-            raise ArgumentValueError(f"--config={product.config} is for one kernel, and {name} are several: name one")
+        if product.config:
+            fields = ",".join(product.config)
+            raise ArgumentValueError(f"--config={fields} is for one kernel, and {name} are several: name one")
         chosen = list(_covered(name).values())
     else:
         chosen = [kernel_named(name, "KERNEL", "all, ladder, a file (FILE.ptx, FILE.cu, FILE.py:NAME, ./FILE)")]

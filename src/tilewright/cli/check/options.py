@@ -45,10 +45,10 @@ class CheckedProduct(ProductOptions):
             bias = not self.has_expression and (elements is None or elements.out.kind == "float")
         choices = {"shape": shape_of(self.shape), **self.choices(bias=bias, activation=self.activation)}
         choices |= {"zero_a": self.zero_a, "batch": self.batch, "batch_invariant": self.batch_invariant}
-        if self.config is not None:
+        if self.config:
             from tilewright.cli.configs import changed
 
-            choices["configured"] = partial(changed, text=self.config)
+            choices["configured"] = partial(changed, texts=self.config)
         if self.gpu is not None:
             from tilewright.dtypes import fp32
             from tilewright.explaining.explained import gpu_of

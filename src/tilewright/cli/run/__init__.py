@@ -139,7 +139,7 @@ class Outcome:
     facts: dict[str, str]
 
 
-def _on_gpu(product: "Product", kernel: str, fields: str | None, seed: int) -> Outcome:
+def _on_gpu(product: "Product", kernel: str, fields: list[str] | None, seed: int) -> Outcome:
     import numpy as np
 
     from tilewright.api import plan
@@ -155,7 +155,7 @@ def _on_gpu(product: "Product", kernel: str, fields: str | None, seed: int) -> O
     out = placement.from_numpy(poisoned)
     a, b, added = arrays["a"], arrays["b"], product.added(arrays)
     config = None
-    if fields is not None:
+    if fields:
         choice = _choice(product, kernel, fields, backend(0).hardware)
         kernel, config = choice.kernel.name, choice.config
     planned = plan(a, b, **added, **product.epilogue, out=out, kernel=kernel, config=config, backend="gpu")
@@ -217,7 +217,7 @@ def _emulated(
     product: "Product",
     shape: tuple[int, int, int],
     kernel: str,
-    fields: str | None,
+    fields: list[str] | None,
     seed: int,
     gpu: "Hardware",
     tensor_cores: "Arithmetic",
@@ -231,7 +231,7 @@ def _emulated(
     with progress(f"emulating {small}") as bar:
         config, reason, report = None, "", None
         small.require_memory()
-        if fields is not None or not product.problem.is_empty:
+        if fields or not product.problem.is_empty:
             choice = _choice(product, kernel, fields, gpu)
             kernel, config, reason = choice.kernel.name, choice.config, choice.reason
             refuse_long_emulation(choice.kernel, config, small.problem, gpu)
@@ -261,12 +261,12 @@ def _emulated(
     return outcome
 
 
-def _choice(product: "Product", kernel: str, fields: str | None, gpu: "Hardware") -> "Choice":
+def _choice(product: "Product", kernel: str, fields: list[str] | None, gpu: "Hardware") -> "Choice":
     """What the planner chooses for a product on a GPU, with the fields of --config if there are any."""
     from tilewright.planner.choose import choose
 
     choice = choose(product.as_called, gpu, kernel=kernel)
-    if fields is None:
+    if not fields:
         return choice
     config = changed(choice.kernel, choice.copied.problem, gpu, fields, choice.config)
     return choose(product.as_called, gpu, kernel=choice.kernel.name, config=config)
