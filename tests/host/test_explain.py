@@ -386,6 +386,15 @@ def test_the_command_takes_a_config_and_an_epilogue():
     assert "tile_p" in error("explain", 64, 64, 64, "--config", "tile_p=3")
 
 
+@pytest.mark.parametrize(
+    ("field", "remedy"),
+    [("swap_ab=true", "split_k, or take kernel gemv, which has it"), ("stages=3", "split_k"), ("tile_p=3", "split_k")],
+)
+def test_a_field_of_another_kernel_names_those_that_take_the_product(field, remedy):
+    words = ("explain", 64, 64, 64, "--gpu", "H200", "--dtype", "fp32", "--kernel", "simt", "--config")
+    assert error(*words, field).endswith(f"group_m, {remedy}\n")
+
+
 def test_the_stages_of_a_config_follow_from_its_tile_unless_they_are_named():
     words = ("explain", 64, 64, 64, "--gpu", "H200", "--config")
     assert in_json(*words, "tile_m=128,tile_n=128")["config"]["stages"] == 7

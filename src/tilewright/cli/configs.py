@@ -54,7 +54,7 @@ def changed(
     config = kernel.best(problem, gpu) if config is None else config
     if not texts:
         return config
-    values = _values(kernel, texts)
+    values = _values(kernel, problem, gpu, texts)
     cutting = {name: value for name, value in values.items() if name not in FOLLOWING}
     errors: list[ConfigError] = []
 
@@ -88,10 +88,9 @@ def changed(
     return found
 
 
-def _values(kernel: "Kernel", texts: Sequence[str]) -> dict[str, Any]:
+def _values(kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequence[str]) -> dict[str, Any]:
     """The fields of texts, each of which may be a Config as it is printed."""
     from tilewright.kernels.config_fields import fields_of
-    from tilewright.kernels.registry import KERNELS
 
     fields, whole = fields_of(kernel.config_type), ",".join(texts)
     values: dict[str, Any] = {}
@@ -103,8 +102,8 @@ def _values(kernel: "Kernel", texts: Sequence[str]) -> dict[str, Any]:
             raise ArgumentValueError(f"--config={whole!r} has {name} twice: leave one out")
         if name not in fields:
             remedy = f"use {', '.join(fields)}" if fields else "it has none, so leave --config out"
-            others = [other.name for other in KERNELS.values() if name in fields_of(other.config_type)]
-            if fields and others:
+            others = _having(name, problem, gpu) if fields else []
+            if others:
                 remedy += f", or take kernel {' or '.join(others)}, which {'has' if len(others) == 1 else 'have'} it"
             raise ArgumentValueError(f"--config={part!r} is no field of a Config of kernel {kernel.name!r}: {remedy}")
         field = fields[name]
@@ -122,3 +121,13 @@ def _values(kernel: "Kernel", texts: Sequence[str]) -> dict[str, Any]:
 def _parts(text: str, config_type: str) -> list[str]:
     """NAME=VALUE of each field that a text names."""
     return text.strip().removeprefix(f"{config_type}(").removesuffix(")").split(",")
+
+
+def _having(name: str, problem: "Problem", gpu: "Hardware") -> list[str]:
+    """The kernels whose Configs have a field, and that take the problem, maybe with copies."""
+    from tilewright.kernels.config_fields import fields_of
+    from tilewright.kernels.registry import KERNELS
+    from tilewright.planner.copies import Copied, copied
+
+    having = (kernel for kernel in KERNELS.values() if name in fields_of(kernel.config_type))
+    return [kernel.name for kernel in having if isinstance(copied(problem, kernel, gpu), Copied)]
