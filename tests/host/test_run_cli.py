@@ -79,6 +79,15 @@ def test_a_gpu_that_cannot_be_emulated_is_refused(options, message):
     assert message in error("run", 64, 64, 64, *options)
 
 
+@pytest.mark.parametrize(("kernel", "dtype"), [("simt", "fp32"), ("warp_tiles", "fp32"), ("volta_mma", "fp16")])
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_an_error_about_the_default_type_says_that_it_is_the_default(command, kernel, dtype):
+    words = (command, 64, 64, 64, "--gpu", "H200", "--kernel", kernel)
+    message = f"--kernel='{kernel}' does not multiply bf16, the default of --dtype: give --dtype {dtype}\n"
+    assert error(*words) == f"tilewright: {message}"
+    assert "the default" not in error(*words, "--dtype", "bf16")
+
+
 @pytest.mark.parametrize(("k", "layout"), [(128, "tt"), (1089, "nt"), (1089, "nn")])
 def test_run_and_explain_plan_one_row_alike(k, layout):
     options = (1, 229, k, "--layout", layout, "--gpu", "H200")

@@ -28,7 +28,7 @@ from tilewright.cli.options import (
     with_sums,
 )
 from tilewright.cli.output import print_json
-from tilewright.cli.products import arguments_of, scales, stored
+from tilewright.cli.products import arguments_of, elements_for, scales, stored
 
 if TYPE_CHECKING:
     from tilewright.explaining.explanation import Explanation
@@ -72,7 +72,7 @@ def explain(
     from tilewright.operand import spec
 
     m, n, k = with_sums(parse_shape(" ".join(words), "M N K"))
-    elements, batches = types.elements(), (batch,) if batch > 1 else ()
+    elements, batches = elements_for(types, kernel), (batch,) if batch > 1 else ()
     beside = elements.beside.name
     said = expression_of(epilogue, operand, gate, outputs, bias=bias, activation=activation)
     finished = arguments_of(said, (*batches, m), n, beside)

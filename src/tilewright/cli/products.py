@@ -1,9 +1,11 @@
 """From a shape of the command line to a Problem, and operands without memory."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tilewright.cli.options import ActivationName, expression_of
+from tilewright.cli.options import ActivationName, ElementOptions, expression_of
+from tilewright.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from tilewright.bench.inputs import Shape
@@ -80,6 +82,27 @@ def require_elements(elements: "Elements") -> None:
     from tilewright.bench.inputs import Shape
 
     problem_of(Shape(2, 2, 2, str(elements)), bias=False, activation=None)
+
+
+def elements_for(types: ElementOptions, kernel: str) -> "Elements":
+    """The Elements of a product for a kernel, by default bf16.
+
+    Raises an ArgumentValueError if that is the default, and the kernel is named and does not multiply it.
+    """
+    elements = types.elements()
+    if types.dtype is None and kernel != "auto":
+        from tilewright.checking.product import NotTaken, first_accepted, suited, whole_tiles
+        from tilewright.hardware import H200
+        from tilewright.kernels.registry import kernel_named
+
+        named = kernel_named(kernel, "--kernel", "'auto'")
+        with suppress(NotTaken):  # the planner says why
+            taken = first_accepted(named, H200, [*whole_tiles(named), suited((64, 64, 64), named)]).dtype
+            if taken is not elements.a:
+                raise ArgumentValueError(
+                    f"--kernel={kernel!r} does not multiply {elements.a}, the default of --dtype: give --dtype {taken}"
+                )
+    return elements
 
 
 def epilogue_of(

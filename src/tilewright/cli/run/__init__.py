@@ -36,7 +36,7 @@ from tilewright.cli.options import (
     wants_gpu,
 )
 from tilewright.cli.output import counter_rows, facts, print_json, progress, table
-from tilewright.cli.products import epilogue_of, require_elements
+from tilewright.cli.products import elements_for, epilogue_of, require_elements
 from tilewright.errors import ArgumentValueError
 from tilewright.hardware import with_article
 from tilewright.rounding import three_digits
@@ -106,7 +106,7 @@ def run(
     from tilewright.errors import silence
 
     silence("tilewright.planner.choose")  # the outcome says why
-    on_gpu, elements = gpu is None and wants_gpu(backend), types.elements()
+    on_gpu, elements = gpu is None and wants_gpu(backend), elements_for(types, kernel)
     emulated = emulated_gpu(gpu, backend, elements)
     finished = epilogue_of(elements, epilogue, operand, gate, outputs, bias=bias, activation=activation)
     product = Product.of(
