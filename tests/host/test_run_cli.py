@@ -88,6 +88,12 @@ def test_an_error_about_the_default_type_says_that_it_is_the_default(command, ke
     assert "the default" not in error(*words, "--dtype", "bf16")
 
 
+def test_run_counts_a_tile_once_however_many_ctas_sum_its_parts():
+    words = ("run", 100, 512, 1024, "--gpu", "H200", "--config", "tile_m=64,tile_n=64,tile_k=64,cluster_m=1")
+    assert "because    tiles 16 of 2 CTAs each, waves 1 " in invoke(*words, "--config", "split_k=2").stdout
+    assert "because    tiles 16, waves 1 " in invoke(*words, "--config", "split_k=1").stdout
+
+
 @pytest.mark.parametrize(("k", "layout"), [(128, "tt"), (1089, "nt"), (1089, "nn")])
 def test_run_and_explain_plan_one_row_alike(k, layout):
     options = (1, 229, k, "--layout", layout, "--gpu", "H200")

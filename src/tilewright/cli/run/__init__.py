@@ -291,7 +291,10 @@ def _predict(product: "Product", planned: "Plan", outcome: Outcome) -> None:
         f"{us:.1f} us on {with_article(hardware.name)} for {product}{_rate(tflops)}, once its clocks have settled"
     )
     share = f" (with {useful} of the work that fits in them)" if problem.flops else ""
-    outcome.facts["because"] = f"tiles {prediction.tile_count:,}, waves {prediction.waves:,}{share}"
+    split_k = getattr(planned.config, "split_k", 1)
+    of_each = f" of {split_k} CTAs each" if split_k > 1 else ""
+    tiles = prediction.tile_count // split_k  # it counts a tile for each CTA that sums a part of it
+    outcome.facts["because"] = f"tiles {tiles:,}{of_each}, waves {prediction.waves:,}{share}"
 
 
 def _rate(tflops: float) -> str:
