@@ -18,7 +18,7 @@ EVERY = 10_000
 
 
 def decision(problem: Problem, hardware: Hardware, choice: Choice, asked: bool) -> tuple[str, ...]:
-    """The branches that led to a choice; asked: whether kernel= or config= named it."""
+    """The branches that led to a choice, and a published rule beside it; asked: whether kernel= or config= named it."""
     if asked:
         return choice.reason, _tree(problem)
     unit = "CUDA cores, which multiply in IEEE arithmetic" if problem.a.dtype is fp32 else "tensor cores"
@@ -78,4 +78,4 @@ def _splits(configs: Sequence[Any]) -> bool:
 
 
 def _tree(problem: Problem) -> str:
-    return f"{published(problem)}; docs/choosing.md compares it with measurements"
+    return f"{published(problem)}; docs/choosing.md judges it by measurements"

@@ -53,7 +53,8 @@ class Choice(NamedTuple):
     def reasons(self) -> tuple[str, ...]:
         """Its parts, of which the first names the kernel.
 
-        The last is what a published decision tree says of the product, unless a kernel was asked for.
+        The last is no reason: it is what a published decision tree says of the product, beside what was chosen. It is
+        left out if a kernel was asked for.
         """
         kernel, problem = self.kernel, self.copied.problem
         if self.asked:
@@ -122,7 +123,7 @@ class Choice(NamedTuple):
 
 
 def published(problem: Problem) -> str:
-    """What the published decision tree says of a product, with its threshold."""
+    """What the published decision tree, which decides nothing here, says of a product, with its threshold."""
     least = min(problem.m, problem.n)
     if least == 1:
         said = "a GEMV, since m or n is 1"
@@ -132,7 +133,7 @@ def published(problem: Problem) -> str:
         said = f"stream-K, since k > {DEEP} min(m, n)"
     else:
         said = f"a tiled GEMM, since min(m, n) >= {THIN} and k <= {DEEP} min(m, n)"
-    return f"a published decision tree says {said}"
+    return f"for comparison, a published decision tree would take {said}"
 
 
 def standing_for(rows: int) -> int:
