@@ -146,6 +146,22 @@ def test_inspect_says_for_which_architecture_a_kernel_is(kernel, arch, said):
     assert "use --arch" not in error("inspect", "uncoalesced", "--layout", "tt", "--arch", arch)
 
 
+def test_inspect_takes_a_gpu_in_place_of_an_architecture():
+    words = ("inspect", 16, 4096, 4096, "--gpu")
+    found = {name: in_json(*words, name) for name in ("A100", "h20", "H200")}
+    assert [record["gpu"] for record in found.values()] == ["A100", "H20", "H200"]
+    assert [record["arch"] for record in found.values()] == ["sm_80", "sm_90a", "sm_90a"]
+    for name, record in found.items():
+        assert record["config"] == in_json("explain", *words[1:], name)["config"]
+    assert found["h20"]["config"] != found["H200"]["config"]
+    assert found["H200"] == in_json(*words[:4])
+    assert "--gpu=A100 and --arch=sm_80 both say what to compile for: leave one out" in error(
+        *words, "A100", "--arch", "sm_80"
+    )
+    assert "--gpu=V100 is sm_70, and tilewright's kernels need sm_80: use A100" in error(*words, "V100")
+    assert "--gpu='H2'" in error(*words, "H2")
+
+
 def test_the_help_of_inspect_names_every_production_kernel():
     text = " ".join(invoke("inspect", "--help").stdout.replace("│", " ").split())
     assert f"({', '.join(KERNELS)})" in text

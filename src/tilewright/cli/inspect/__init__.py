@@ -134,13 +134,20 @@ def inspect(
     product: InspectedProduct,
     file: InspectedFile,
     arch: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--arch",
             help="The architecture: sm_90a; for gemv also sm_90, sm_100, sm_120 and all later ones that NVRTC knows; "
             "for mma, simt and copy also sm_80, sm_86 and sm_89. No such GPU is needed.",
+            show_default=HOPPER,
         ),
-    ] = HOPPER,
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            "--gpu", help="The GPU, such as A100 or H20, in place of --arch; it need not be here.", show_default=False
+        ),
+    ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Print PTX and machine code side by side, by lines of the source.")
     ] = False,
@@ -166,6 +173,7 @@ def inspect(
       tilewright inspect wgmma 64 4096 4096 --config split_k=4,cluster_m=2
       tilewright inspect mma --problem 300,200,100 --dtype fp16 --sass
       tilewright inspect simt --arch sm_80 --ptx
+      tilewright inspect 16 28672 8192 --gpu H20
       tilewright inspect wgmma --dtype fp8_e4m3 --recipe 1x128_128x128 --lines
       tilewright inspect wgmma --epilogue "gelu(acc + bias)" --operand bias=n --source
       tilewright inspect wgmma_basic --json
@@ -173,7 +181,7 @@ def inspect(
     from tilewright.cli.inspect.show import show, show_lines
     from tilewright.jit.listing import ptx_listing, sass_listing
 
-    hardware = hardware_of(arch)
+    hardware = _hardware(arch, gpu)
     if set("./") & set(kernel):
         refuse(product, "a product, and a kernel of a file has none", "leave such options out")
         found, title = file.inspected(kernel, hardware.arch)
@@ -201,6 +209,20 @@ def inspect(
         typer.echo(listing)
     if not (lines or listings):
         show(found, about)
+
+
+def _hardware(arch: str | None, gpu: str | None) -> "Hardware":
+    """The GPU that is named, or one of the architecture."""
+    if gpu is None:
+        return hardware_of(arch or HOPPER)
+    if arch is not None:
+        raise ArgumentValueError(f"--gpu={gpu} and --arch={arch} both say what to compile for: leave one out")
+    from tilewright.dtypes import fp32
+    from tilewright.explaining.explained import gpu_of, require_kernel
+
+    found, _ = gpu_of(gpu, dtype=fp32)
+    require_kernel(found, fp32)  # kernels themselves refuse other types
+    return found
 
 
 def _of_ours(options: InspectedProduct, target: str, hardware: "Hardware") -> "tuple[Inspection, str, dict[str, Any]]":
