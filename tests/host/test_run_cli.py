@@ -8,6 +8,8 @@ import pytest
 from support.commands import error, in_json, invoke
 from tilewright.checking.product import Product
 from tilewright.cli.run import _paced
+from tilewright.dtypes import bf16
+from tilewright.explaining.explanation import product_record
 from tilewright.reference import Comparison
 
 
@@ -231,6 +233,23 @@ def test_run_multiplies_batches(options):
     assert explained["product"].startswith("3 of 70x50x160 ")
     for name in ("kernel", "config", "predicted_time_us", "reason"):
         assert record[name] == explained[name]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), {"epilogue": "acc", "batch_count": 1, "gate": None, "outputs": [], "zero_a": False}),
+        (("--bias", "--activation", "relu", "--batch", 3), {"epilogue": "relu(acc + bias)", "batch_count": 3}),
+        (("--epilogue", "acc*s", "--operand", "s=m,1", "--batch-invariant"), {"epilogue": "acc*s"}),
+        (("--gate", "stacked", "--outputs", "acc,amax"), {"gate": "stacked", "outputs": ["acc", "amax"]}),
+        (("--dtype", "int8", "--recipe", "row", "--zero-a"), {"zero_a": True, "out_dtype": "bf16"}),
+    ],
+)  # fmt: skip
+def test_run_and_explain_name_a_product_alike(options, said):
+    run, explained = (in_json(command, 70, 50, 160, "--gpu", "H200", *options) for command in ("run", "explain"))
+    names = product_record(Product(1, 1, 1, bf16, bf16).problem)
+    assert {name: run[name] for name in names} == {name: explained[name] for name in names}
+    assert {name: run[name] for name in said} == said
 
 
 def test_run_of_rows_that_do_not_depend_on_each_other_splits_no_k():

@@ -304,27 +304,17 @@ def _rate(tflops: float) -> str:
 
 def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reason: str) -> Outcome:
     """The part of the outcome that is the same on a GPU and in the emulator."""
+    from tilewright.explaining.explanation import product_record
+
     total = prod(product.out_shape)
     record = {
         "kernel": planned.kernel.name if planned.kernel else None,
         "config": dataclasses.asdict(planned.config) if planned.config else None,
         "backend": planned.backend.name,
         "gpu": planned.backend.hardware.name,
-        "m": product.m,
-        "n": product.n,
-        "k": product.k,
+        **product_record(product.problem),
         "batch": product.batch,
-        "batch_invariant": product.batch_invariant,
-        "dtype": product.dtype.name,
-        "b_dtype": product.elements.b.name,
-        "out_dtype": product.out_dtype.name,
-        "recipe": product.recipe,
-        "fast_accumulation": product.fast_accumulation,
-        "zero_a": product.zero_a,
-        "layout": product.layout,
-        "epilogue": None if product.expression is None else str(product.expression),
-        "gate": product.epilogue.get("gate"),
-        "outputs": [] if product.expression is None else list(product.expression.outputs),
+        "layout": product.layout,  # as it was asked for, also where an extent is 1
         "verified": comparison.verified,
         # JSON has no NaN, the value of an element that was not written.
         "relative_error": comparison.relative_error if isfinite(comparison.relative_error) else None,
