@@ -50,6 +50,13 @@ def test_doctor_multiplies_and_finds_no_failure(tmp_path, monkeypatch):
     assert all(finding["remedy"] for finding in record["findings"] if finding["status"] != "ok")
 
 
+@pytest.mark.parametrize("command", ["run", "explain", "check", "inspect", "bench", "tune", "compile"])
+def test_only_commands_with_suites_take_types_from_them(command):
+    group: Any = typer.main.get_command(app)
+    parameters = {each.name: each for each in group.commands[command].params}
+    assert ("a suite's" in parameters["dtype"].help) == ("suite" in parameters)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

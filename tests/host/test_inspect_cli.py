@@ -166,6 +166,7 @@ def test_the_help_of_inspect_names_every_production_kernel():
     text = " ".join(invoke("inspect", "--help").stdout.replace("│", " ").split())
     assert f"({', '.join(KERNELS)})" in text
     assert "for gemv also sm_90" in text
+    assert "for mma, simt and copy also sm_80 to sm_89" in text
 
 
 SOURCE = """#include "width.cuh"

@@ -172,7 +172,7 @@ class ElementOptions:
 
     dtype: Annotated[
         FactorName | None,
-        typer.Option("--dtype", help="Element type of A and B; by default a suite's, or bf16.", show_default=False),
+        typer.Option("--dtype", help="Element type of A and B.", show_default="bf16"),
         Gives("a"),
     ] = None
     b_dtype: Annotated[

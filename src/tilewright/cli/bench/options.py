@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tilewright.cli.command import Gives
 from tilewright.cli.options import (
     ElementOptions,
+    FactorName,
     GateName,
     Json,
     Layout,
@@ -61,6 +63,11 @@ class ProtocolName(StrEnum):
 class ShapeOptions(ElementOptions):
     """The products to time."""
 
+    dtype: Annotated[
+        FactorName | None,
+        typer.Option("--dtype", help="Element type of A and B; by default a suite's, or bf16.", show_default=False),
+        Gives("a"),
+    ] = None
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="M,N,K instead of a suite; may be repeated.", show_default=False)
     ] = None

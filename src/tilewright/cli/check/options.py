@@ -26,9 +26,12 @@ class CheckedProduct(ProductOptions):
 
     bias: Annotated[
         bool | None,
-        typer.Option("--bias/--no-bias", help="Add a vector along N; by default where nothing else becomes of the sum.",
-                     show_default=False),
-    ] = None  # fmt: skip
+        typer.Option(
+            "--bias/--no-bias",
+            help="Add a vector along N; the default, except for an out of int32 and beside an expression.",
+            show_default=False,
+        ),
+    ] = None
     activation: ActivationOption = None
     zero_a: ZeroOption = False
     batch: BatchOption = 1

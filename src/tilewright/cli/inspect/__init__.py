@@ -138,7 +138,7 @@ def inspect(
         typer.Option(
             "--arch",
             help="The architecture: sm_90a; for gemv also sm_90, sm_100, sm_120 and all later ones that NVRTC knows; "
-            "for mma, simt and copy also sm_80, sm_86 and sm_89. No such GPU is needed.",
+            "for mma, simt and copy also sm_80 to sm_89. No such GPU is needed.",
             show_default=HOPPER,
         ),
     ] = None,
