@@ -169,6 +169,12 @@ def test_the_help_of_inspect_names_every_production_kernel():
     assert "for mma, simt and copy also sm_80 to sm_89" in text
 
 
+@pytest.mark.parametrize("command", ["run", "inspect", "check"])
+def test_an_error_about_a_type_names_the_option_that_gave_it(command):
+    words = (command, 64, 64, 64) if command == "run" else (command, "mma")
+    assert "--dtype is fp32 and b is fp16: both must" in error(*words, "--dtype", "fp32", "--b-dtype", "fp16")
+
+
 SOURCE = """#include "width.cuh"
 template <int N> __global__ void __launch_bounds__(128) scale(float* out, const float* in) {
 #pragma unroll

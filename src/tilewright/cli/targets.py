@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tilewright.cli.command import Gives
 from tilewright.cli.configs import ConfigOption
 from tilewright.cli.options import (
     ActivationName,
@@ -35,6 +36,7 @@ class ProductOptions(ElementOptions):
     dtype: Annotated[
         FactorName | None,
         typer.Option("--dtype", help="Element type of A and B; by default the first that the kernel takes."),
+        Gives("a"),
     ] = None
     shape: OptionalShapeWords = None
     layout: OwnLayoutOption = None
