@@ -2,10 +2,11 @@
 //
 // One CTA makes one (tile_m, tile_n) tile of out. Along k it works through tiles of A and B, which
 // SMEM holds with mn contiguous, in two buffers: while one is multiplied, the next tile passes
-// through registers to the other. Fragments are read from SMEM one k ahead of their products, even
-// across the barrier between two tiles. A warp makes a block of (warp_m, warp_n), and each lane
-// makes (thread_m, thread_n) of it, in 4x4 pieces. The pieces lie a whole row or column of lanes
-// apart, so that lanes beside each other read float4 beside each other:
+// through registers to the other. Fragments are read from SMEM one k ahead of their products. Those
+// of a tile's last k follow the barrier behind it, so that they hide the first reads of the next
+// one. A warp makes a block of (warp_m, warp_n), and each lane makes (thread_m, thread_n) of it, in
+// 4x4 pieces. The pieces lie a whole row or column of lanes apart, so that lanes beside each other
+// read float4 beside each other:
 //
 //              lane column 0   1  ...   0   1  ...
 //   lane row 0   |  4x4  |  4x4  | ... |  4x4  |  4x4  |
@@ -127,16 +128,8 @@ struct Fragments {
 
   // From tiles at these addresses in SMEM; (m, n) is the lane's first place in the tile of out.
   __device__ __forceinline__ void load(uint32_t a_tile, uint32_t b_tile, int m, int n, int k) {
-    load_row<Config::lanes_m>(a, a_tile + (m ^ flip_of_a<Config>(k)) * sizeof(float), pitch<Config::tile_m> * k);
-    load_row<Config::lanes_n>(b, b_tile + (n ^ flip_of_b<Config>(k)) * sizeof(float), pitch<Config::tile_n> * k);
-  }
-
-  template <int lanes, int count>
-  static __device__ __forceinline__ void load_row(float (&to)[count], uint32_t from, int offset) {
-#pragma unroll
-    for (int i = 0; i < count; i += 4) {
-      load_shared(*reinterpret_cast<float4*>(to + i), from + (offset + i * lanes) * sizeof(float));
-    }
+    load_row<pitch<Config::tile_m>, Config::lanes_m>(a, a_tile, m ^ flip_of_a<Config>(k), k);
+    load_row<pitch<Config::tile_n>, Config::lanes_n>(b, b_tile, n ^ flip_of_b<Config>(k), k);
   }
 
   // Columns go back and forth, so successive products share an operand that is still at hand.
@@ -149,6 +142,19 @@ struct Fragments {
         const int i = j % 2 ? Config::thread_m - 1 - step : step;
         accumulators[i][j] = fmaf(a[i], b[j], accumulators[i][j]);
       }
+    }
+  }
+
+ private:
+  // What is known at compile time ends up in the instructions, beside one address for all of them.
+  template <int tile_pitch, int lanes, int count>
+  static __device__ __forceinline__ void load_row(float (&to)[count], uint32_t tile, int place,
+                                                  int k) {
+    const uint32_t from = tile + place * sizeof(float);
+#pragma unroll
+    for (int i = 0; i < count; i += 4) {
+      load_shared(*reinterpret_cast<float4*>(to + i),
+                  from + (k * tile_pitch + i * lanes) * sizeof(float));
     }
   }
 };

@@ -68,9 +68,9 @@ class StagedCopy {
     for (int pass = 0; pass < Cursor::passes; ++pass) {
       const int row = pass * Cursor::rows_per_pass;
       if constexpr (k_major) {
-        // Flips are below 16, so they need not be repeated for passes of whole 16 rows.
-        const int there = row % 16 == 0 ? (cursor.first_row ^ flipped) + row
-                                        : cursor.first_row + row ^ flipped;
+        // Flips are below 16, so that they leave whole 16 rows as they are.
+        const int there =
+            row % 16 == 0 ? (cursor.first_row ^ flipped) + row : (cursor.first_row + row) ^ flipped;
         const uint32_t to = tile + cursor.column * of_element + there * sizeof(float);
 #pragma unroll
         for (int i = 0; i < elements; ++i) store_shared(to + i * of_element, staged[pass][i]);
