@@ -30,6 +30,14 @@ FOLLOWING = ("stages", "group_m", "epilogue", "overlap", "wait_depth", "prefetch
 """Fields that follow from the others: they do not say how a product is cut."""
 
 
+def require_results(texts: Sequence[str] | None, problem: "Problem") -> None:
+    """Raise an ArgumentValueError if a --config is given for a problem without elements."""
+    if texts and problem.is_empty:
+        raise ArgumentValueError(
+            f"--config={','.join(texts)!r} is for a kernel, and none runs without elements of out: leave it out"
+        )
+
+
 def changed(
     kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequence[str] | None, config: Any = None
 ) -> Any:
@@ -47,10 +55,7 @@ def changed(
     from tilewright.kernels.config_fields import values_of
     from tilewright.kernels.kernel import ConfigError
 
-    if texts and problem.is_empty:
-        raise ArgumentValueError(
-            f"--config={','.join(texts)!r} is for a kernel, and none runs without elements of out: leave it out"
-        )
+    require_results(texts, problem)
     config = kernel.best(problem, gpu) if config is None else config
     if not texts:
         return config

@@ -90,7 +90,7 @@ def elements_for(types: ElementOptions, kernel: str) -> "Elements":
     Raises an ArgumentValueError if that is the default, and the kernel is named and does not multiply it.
     """
     elements = types.elements()
-    if types.dtype is None and kernel != "auto":
+    if types.dtype is None and types.b_dtype is None and kernel != "auto":
         from tilewright.checking.product import NotTaken, first_accepted, suited, whole_tiles
         from tilewright.hardware import H200
         from tilewright.kernels.registry import kernel_named

@@ -14,7 +14,7 @@ _FUNCTORS = {None: "Identity", "relu": "Relu", "gelu": "Gelu<{}>", "gelu_tanh": 
 
 
 def stored_at_once(out: Matrix, neighbors: int) -> int:
-    """How many of `neighbors` elements of a row, 2 or 4 of them, are aligned for one store everywhere in out."""
+    """How many neighbors of a row of out one store may write: `neighbors`, 2 or 4, or what is aligned everywhere."""
     return min(out.vector_bytes("column") // out.dtype.nbytes, neighbors)
 
 

@@ -215,7 +215,10 @@ def _times(
 
 @lru_cache(maxsize=32)
 def _ways(splits: bool, wide: tuple[int, int], hardware: Hardware) -> tuple[Sequence[SimtConfig], Ways]:
-    """The Configs that fit on the GPU and whose threads together load whole rows, if so many elements each."""
+    """The Configs that fit on the GPU and whose threads together load whole rows along m or n, so many elements each.
+
+    What is contiguous along k has shorter rows, but the few that it would allow besides are no quicker.
+    """
     offered = [
         each
         for each in (_SPLIT if splits else _TILES)

@@ -9,12 +9,11 @@ _WARPS = {32: 16, 64: 12}
 """Those that have registers on an SM, by the most sums of a thread: 128 registers, or 168."""
 
 _WARPS_OF_MANY_SUMS = 8
-"""With less than 256 registers, ptxas spills (results/fp32_configs_h200.json)."""
-
+"""The same for more sums: with fewer than 256 registers, ptxas spills."""
 
 _L1_BYTES = 4096
-"""Of an SM, what CTAs leave to L1: clusters of six CTAs with 32x128 tiles, which fill all of it, take a fifth longer
-than the time of five and of four would let one expect."""
+"""What CTAs leave of an SM to L1. Six CTAs of 32x128 tiles with parts of k would fill all of an SM, and take a fifth
+longer than the times of four and five suggest."""
 
 
 def ctas_with_registers(tile: Any) -> int:

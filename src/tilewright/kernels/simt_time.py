@@ -3,10 +3,10 @@
 A CTA multiplies a step of k while the next one's elements come, and waits for these unless other CTAs of the SM have
 work. So CTAs that share an SM take
 
-    sqrt(wait^2 + (CTAs * work)^2)
+    sqrt(wait^2 + (ceil(warps / 4) * work of a warp)^2)
 
-for each of k, in waves of as many CTAs on all SMs, and a last one. Work is to multiply, to read SMEM, to copy to it,
-and to load what is copied; an SM has four schedulers, and an odd number of CTAs of two warps leaves two of them idle.
+for each of k, in waves of as many CTAs on all SMs, and a last one: four schedulers share the warps, so an odd number of
+CTAs of two warps leaves some idle. Work is to multiply, to read SMEM, to copy to it, and to load what is copied.
 The constants were fitted to results/fp32_configs_h200.json, 2,818 launches of 120 products on an H200, whose times they
 miss by 3.3% (median, of Configs near the best); those whose extents are all 1,000 or more count three times. CTAs are
 taken to be spread evenly on other GPUs, too, where nobody measured it.
@@ -43,7 +43,7 @@ _FIRST_SECONDS, _LAST_SECONDS = 0.497e-6, 0.252e-6
 
 _STORED_SECONDS, _SENT_SECONDS = 0.507e-6, 0.646e-6
 """To store 64x128 results, and to exchange as many sums of parts of k: of each CTA of an SM. Results are stored four at
-once; of fewer, each store takes as long, and as much longer as a thread has more than 32."""
+once; if fewer are, each store takes as long, and longer by what a thread has more than 32 of them."""
 
 _MEMORY = 0.955
 """The share of the data sheet's bandwidth."""
@@ -59,7 +59,7 @@ class Ways(NamedTuple):
     and most: with all for which there is room. of_scheduler: a quarter of a CTA's warps. multiplying, delivering,
     waiting: seconds of a CTA for one of k; working: those of a scheduler for each warp. beginning, wave: seconds until
     the first elements of a wave come, with those of its last sums. storing_apart, sending: those that each CTA of an SM
-    adds if it stores results one by one, and if it sends sums. ending: those if it stores four at once.
+    adds if it stores a whole tile one by one, and if it sends sums. ending: those if it stores four at once.
     """
 
     tile_m: Array
@@ -115,7 +115,7 @@ def _way(config: Any, wide: tuple[int, int], hardware: Hardware) -> tuple[float,
         (multiplying + delivering) / of_scheduler,
         beginning,
         beginning + _LAST_SECONDS * sums / 32,
-        storing * NEIGHBORS * sums / 32,
+        storing * NEIGHBORS * max(sums / 32, 1),
         sending,
         storing + sending,
     )
@@ -177,11 +177,13 @@ def _own(ways: Ways, waves: _Waves, problem: Problem, hardware: Hardware) -> tup
 
 def _ending(ways: Ways, waves: _Waves, problem: Problem) -> Array:
     """Seconds that each CTA of an SM adds: to store results four at once, or in more stores of what lies in out."""
-    at_once = stored_at_once(problem.out, NEIGHBORS)
+    in_pairs = problem.columns != problem.n or problem.epilogue.sums_columns
+    at_once = stored_at_once(problem.out, 2 if in_pairs else NEIGHBORS)
     if at_once == NEIGHBORS:
         return ways.ending
     inside = problem.m * problem.n * problem.batch_count / (waves.clusters * ways.tile_m * ways.tile_n)
-    return ways.sending + ways.storing_apart * (inside / at_once)
+    ending: Array = np.maximum(ways.ending, ways.sending + ways.storing_apart * (inside / at_once))
+    return ending
 
 
 def seconds(ways: Ways, problem: Problem, hardware: Hardware) -> Array:

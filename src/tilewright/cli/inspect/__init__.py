@@ -71,7 +71,7 @@ class InspectedProduct(ProductOptions):
         except NotTaken as refusal:
             with suppress(NotTaken):
                 first_accepted(kernel, standing_for(HOPPER), [shape], **choices)
-                raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}") from None
+                raise ArgumentValueError(f"{refusal}; use --arch {HOPPER}, or a --gpu of it") from None
             raise
         problem = product.as_called
         first = kernel.configs(problem, hardware)[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilewright.cli.command import NOT_VERIFIED, command
-from tilewright.cli.configs import ConfigOption, changed
+from tilewright.cli.configs import ConfigOption, changed, require_results
 from tilewright.cli.options import (
     ActivationOption,
     BackendName,
@@ -265,6 +265,7 @@ def _choice(product: "Product", kernel: str, fields: list[str] | None, gpu: "Har
     """What the planner chooses for a product on a GPU, with the fields of --config if there are any."""
     from tilewright.planner.choose import choose
 
+    require_results(fields, product.problem)
     choice = choose(product.as_called, gpu, kernel=kernel)
     if not fields:
         return choice

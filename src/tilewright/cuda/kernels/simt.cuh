@@ -260,7 +260,7 @@ __device__ __forceinline__ void simt_kernel(const GemmParameters& parameters) {
              parameters.n / 2 * b.column_stride);
 
   float accumulators[Config::thread_m][Config::thread_n] = {};
-  Fragments<Config> fragments[2] = {};  // of even and of odd k
+  Fragments<Config> fragments[2] = {};  // of even and of odd k, at first zeros
   const auto fetch = [&] {
     if (copy_a.whole() && copy_b.whole()) {
       copy_a.fetch_whole();
