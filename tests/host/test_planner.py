@@ -206,7 +206,7 @@ CHOICES = (
     ("4096x4096x4096 nn bf16", A100, MmaConfig(tile_n=256, stages=3, warps_n=4)),
     ("4096x4096x4096 nn fp16 by 2", A100, MmaConfig(warps_n=4)),
     ("1000x1000x1000 nt fp16", A100, MmaConfig()),
-    ("4096x4096x4096 nn fp32", H200, SimtConfig(tile_k=8, warp_n=64, thread_m=16)),
+    ("4096x4096x4096 nn fp32", H200, SimtConfig(tile_m=256, tile_k=8, warp_n=64, thread_m=16)),
     ("512x512x512 nn fp32", H200, SimtConfig(tile_m=64, tile_n=64, tile_k=32, warp_m=32, thread_n=4, split_k=2)),
     ("2048x2048x2048 tn fp32", A100, SimtConfig(tile_m=64, warp_m=32, warp_n=64)),
     ("100x100x100 tt fp32 by 4 -> bf16", A100, SimtConfig(tile_m=64, tile_n=64, warp_m=32, thread_n=4)),

@@ -118,12 +118,6 @@ struct PairWord<fp8_e5m2> {
   using type = uint16_t;
 };
 
-// Four of them.
-template <class Element>
-struct alignas(4 * sizeof(Element)) QuadWord {
-  typename PairWord<Element>::type first, second;
-};
-
 template <class Element>
 __device__ __forceinline__ typename PairWord<Element>::type word_of(float first, float second) {
   if constexpr (sizeof(Element) <= 2) {

@@ -177,7 +177,7 @@ class GemvKernel(TimedKernel):
 
     def ranking_factor(self, config: GemvConfig, problem: Problem) -> float:
         """What that time is of `seconds`; Configs of one problem share it."""
-        return ranked(config.tile_m, self.features(self.oriented(config, problem)))
+        return ranked(config.tile_m, self.features(self.oriented(config, problem)), problem.k)
 
     @lru_cache(maxsize=16)  # noqa: B019 (there is one kernel)
     def timed(self, problem: Problem, hardware: Hardware) -> tuple[Sequence[GemvConfig], Array]:

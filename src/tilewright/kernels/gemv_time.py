@@ -56,11 +56,13 @@ _LAST_WAVE = 0.55
 _EMPTY = 0.71
 """The share by which memory is slower if there is room for CTAs that do not exist, for all of the room."""
 
-_RANKED, _RANKED_ACROSS, _RANKED_COPIED, _RANKED_FP32 = (0.89, 0.94), (1.04, 1.16), 0.84, 0.96
+_RANKED, _RANKED_ACROSS, _RANKED_COPIED, _RANKED_FP32 = (0.89, 0.94), (1.04, 1.16), 0.84, (0.8, 0.96)
 """What the time that is compared with those of other kernels is of this one: up to 8 rows and beyond, where B is
-contiguous along k, and where it is along n; where others copy it; and of fp32. Those by which `wgmma` chooses are
-mostly too short, and most of all for the fewest rows and with copies. Those of fp32 are too long where `simt` is about
-as quick, for products of 100 rows and columns or so."""
+contiguous along k, and where it is along n; where others copy it; and of fp32, with k up to _SHORT_K and beyond. Those
+by which `wgmma` chooses are mostly too short, and most of all for the fewest rows and with copies. Those of fp32 are
+too long for a short k: results/fp32_split_h200.json and fp32_random_h200.json have what both kernels took."""
+
+_SHORT_K = 128
 
 TREES_OF_GEMV = TREES["2"].with_name("correction_gemv.json")
 """Where the trees are, for elements of 2 bytes."""
@@ -189,13 +191,13 @@ def arithmetic(ways: Ways, found: _Waves) -> Array:
     return _LAUNCH_SECONDS + looped
 
 
-def ranked(tile_m: int, constants: Any) -> float:
+def ranked(tile_m: int, constants: Any, k: int) -> float:
     """What the time that is compared with those of other kernels is of that of Configs with so many rows.
 
     constants: theirs, or the features of their problem. TMA cannot read rows whose 16 bytes are not aligned.
     """
     if constants.Input == fp32:
-        return _RANKED_FP32
+        return _RANKED_FP32[k > _SHORT_K]
     if constants.b_bytes < 16 or constants.b_straddles:
         return _RANKED_COPIED
     return (_RANKED if constants.b_k_major else _RANKED_ACROSS)[tile_m > 8]

@@ -96,37 +96,6 @@ struct EpilogueRow {
     return float2{};
   }
 
-  // Columns `column` (a multiple of 4) and the three beyond, of which a thread has the sums.
-  __device__ __forceinline__ void store_quad(const float* sums, int column) const {
-    if constexpr (Config::store_elements < 4 || HasGate<Config>) {
-      store_pair(sums[0], sums[1], column);
-      store_pair(sums[2], sums[3], column + 2);
-    } else {
-      const int inside = parameters.n - column;
-      if (inside <= 0) return;
-      const float2 left = finish_pair(sums[0], sums[1], column, inside);
-      const float2 right =
-          inside > 2 ? finish_pair(sums[2], sums[3], column + 2, inside - 2) : float2{};
-      if (inside >= 4) {
-        *reinterpret_cast<QuadWord<Output>*>(out + column) = {word_of<Output>(left.x, left.y),
-                                                              word_of<Output>(right.x, right.y)};
-      } else {
-        put_pair(left.x, left.y, column, inside > 1);
-        if (inside > 2) put_pair(right.x, right.y, column + 2, false);
-      }
-    }
-  }
-
-  // What is stored for `column` (even) and, if it is inside the matrix too, for its neighbor.
-  __device__ __forceinline__ float2 finish_pair(float first, float second, int column,
-                                                int inside) const {
-    if constexpr (HasExpression<Config>) {
-      const float2 pair = expression.finish(first, second, column, inside);
-      return make_float2(expression.stored(pair.x), expression.stored(pair.y));
-    }
-    return make_float2(finish(first, column), finish(second, inside > 1 ? column + 1 : column));
-  }
-
   // Stores the finished values of `column` and, if it is inside the matrix too, of its neighbor.
   template <class Value>
   __device__ __forceinline__ void put_pair(Value x, Value y, int column, bool both) const {

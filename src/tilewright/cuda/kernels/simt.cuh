@@ -17,6 +17,7 @@
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "epilogue/group_sums.cuh"
+#include "epilogue/quads.cuh"
 #include "layout/raster.cuh"
 #include "mainloop/staged_copy.cuh"
 #include "parameters.cuh"
@@ -214,7 +215,7 @@ __device__ __forceinline__ void store(const Epilogue<Config>& epilogue,
     const EpilogueRow<Config> row = epilogue.at_row(row_m);
 #pragma unroll
     for (int j = 0; j < Config::thread_n; j += 4) {
-      row.store_quad(sums[i] + j, n + j * Config::lanes_n);
+      store_quad(row, sums[i] + j, n + j * Config::lanes_n);
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "mainloop/tile_cursor.cuh"
 #include "ptx/shared_memory.cuh"
+#include "ptx/st_shared.cuh"
 #include "types.cuh"
 
 namespace tilewright {

@@ -24,11 +24,6 @@ __device__ __forceinline__ void store_shared(uint32_t address, float4 values) {
                : "memory");
 }
 
-// Stores one number. PTX ISA: "st".
-__device__ __forceinline__ void store_shared(uint32_t address, float value) {
-  asm volatile("st.shared.f32 [%0], %1;" : : "r"(address), "f"(value) : "memory");
-}
-
 // Loads 16 bytes from an aligned address. PTX ISA: "ld".
 __device__ __forceinline__ void load_shared(uint32_t (&words)[4], uint32_t address) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
