@@ -84,7 +84,7 @@ class Product(NamedTuple):
         ways = ways_of(fitting, gpu)
         wgmma = WGMMA.best_seconds(problem, gpu) * 1e6 if np.isfinite(its_us) else float("inf")
         features, predicted = measurable(ways, oriented)
-        compared = ranked(fitting[0][0].tile_m, fitting[0][1])
+        compared = ranked(fitting[0][0].tile_m, fitting[0][1], problem.k)
         return cls(problem, features, predicted * 1e6, np.array(us), compared, wgmma, its_us)
 
     @property
