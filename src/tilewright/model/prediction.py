@@ -130,7 +130,8 @@ figures.
 class Prediction(NamedTuple):
     """The predicted time of a product.
 
-    tile_count, waves: the number of tiles, those beyond out that fill clusters included, and of rounds.
+    tile_count, waves: the number of tiles, those beyond out that fill clusters included, each once for every CTA that
+    sums a part of its k, and of rounds.
     quantization: the share of multiply-adds that belong to the product. The rest pads tiles, or is lost to SMs that
     idle in the last wave.
     """

@@ -3,9 +3,8 @@
 //
 // Config names: Output, Addend (c), Bias: element types; has_c, has_bias; Activation: a functor of
 // activation.cuh; store_elements: neighbors along a row that one store may write (2 if out is
-// row-major and aligned, or 4 for a kernel whose threads have as many, else 1); staged_rows, if
-// rows of out are gathered in SMEM. With an expression (expression.cuh), there are no c, bias and
-// Activation.
+// row-major and aligned); staged_rows, if rows of out are gathered in SMEM. With an expression
+// (expression.cuh), there are no c, bias and Activation.
 #pragma once
 #include "epilogue/activation.cuh"
 #include "epilogue/expression.cuh"

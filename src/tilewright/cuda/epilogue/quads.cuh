@@ -1,4 +1,5 @@
-// Four neighbors of a row of out, of which a thread has the sums.
+// Four neighbors of a row of out, of which a thread has the sums: Config::store_elements is 4 where
+// one store may write them.
 #pragma once
 #include "epilogue/epilogue.cuh"
 #include "types.cuh"
