@@ -111,6 +111,11 @@ def test_inspect_compiles_a_config_of_which_fields_are_given(target):
     assert found["cluster"] == 2
 
 
+@pytest.mark.parametrize("words", [("simt", "0", "8", "8"), ("0", "8", "8"), ("mma", "--problem", "8,0,8")])
+def test_a_product_without_results_has_no_kernel_to_show(words):
+    assert "leaves no elements of out, so nothing runs: give an M and an N of 1 or more" in error("inspect", *words)
+
+
 def test_inspect_takes_a_product_for_the_kernel_of_the_planner():
     record = in_json("inspect", "4096", "4096", "4096", "--dtype", "fp16")
     assert (record["kernel"], record["dtype"], record["m"]) == ("wgmma", "fp16", 4096)

@@ -57,6 +57,11 @@ class InspectedProduct(ProductOptions):
         from tilewright.planner.choose import choose
 
         shape, choices = self.wanted(target), self.choices()
+        if shape is not None and 0 in shape[:2]:
+            sizes = " ".join(map(str, shape))
+            raise ArgumentValueError(
+                f"M N K={sizes} leaves no elements of out, so nothing runs: give an M and an N of 1 or more"
+            )
         if _is_shape(target) and shape is not None:
             elements, layout = choices.pop("elements") or self.elements(), choices.pop("layout") or "nt"
             product = Product.of(shape, elements, layout, **choices)
