@@ -139,14 +139,12 @@ def test_padded_and_flipped_rows_part_what_transposing_stores_bring_together(til
     """
     config = SimtConfig(128, 128, tile_k, 64, 64, 16, 8)
     counters = count("simt", config)
-    stores = counts_at(
-        counters, "mainloop/staged_copy.cuh", "tile[(cursor.column + i) * pitch<tile_mn> + there] = staged[pass][i]"
-    )
+    stores = counts_at(counters, "mainloop/staged_copy.cuh", "store_shared(to + i * of_element, staged[pass][i])")
     tiles = K // tile_k + 1  # one more is fetched, of zeros
     assert stores.shared_requests == {"st": M * tile_k * (N // 128) * tiles / 32}
     assert stores.shared_wavefronts == stores.shared_requests
     assert counters.shared_conflicts["ld"] == 0
     for operand in "ab":
-        reads = counts_at(counters, "kernels/simt.cuh", f"({operand}_tile + i * Config::lanes_")
+        reads = counts_at(counters, "kernels/simt.cuh", f"({operand}, {operand}_tile, ")
         requests, wavefronts = reads.shared_requests["ld"], reads.shared_wavefronts["ld"]
         assert 0.98 * 2 * requests < wavefronts <= 2 * requests  # a few are narrower

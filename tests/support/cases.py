@@ -250,7 +250,7 @@ def case_of_extents(variant: Variant, random: Random, m, n, k) -> Case | None:
     """
     if variant.gate and n % 2:
         return None
-    draws = (_draw(variant, random, 2, (m, n, k, ())) for _ in range(8))
+    draws = (_draw(variant, random, 2, (m, n, k, ())) for _ in range(32))
     return next((case for case in draws if unit_key(case) == _variant_key(variant)), None)
 
 
