@@ -184,7 +184,7 @@ SIMT = (
     Variant("simt", SQUARE, "fp32", "mn4", "mn4", 4, "fp32", c="fp32", activation="silu"),
     Variant("simt", SimtConfig(64, 64, 16, 32, 64, split_k=5), "fp32", "k4", "k4", 4, "fp32", bias="fp16"),
     Variant("simt", SQUARE, "fp32", "k16", "mn4", 16, "fp32", c="bf16", activation="gelu_tanh"),
-    Variant("simt", SQUARE, "fp32", "mn4", "k16", 8, "bf16", activation="relu"),
+    Variant("simt", SQUARE, "fp32", "mn4", "k16", 4, "bf16", activation="relu"),
     Variant("simt", SimtConfig(256, 128, 16, 64, 64, 16, 8), "fp32", "mn16", "k4", 8, "fp32", bias="bf16"),
     Variant("simt", replace(SQUARE, split_k=3), "fp32", "k16", "k16", 8, "fp16", c="fp16", activation="silu"),
     Variant("simt", replace(WIDE, split_k=8), "fp32", "k4", "mn4", 16, "fp32", c="fp32", activation="gelu"),
