@@ -271,6 +271,7 @@ def test_neither_families_nor_their_choices_grow_without_end(backend, monkeypatc
     known = api._families._known
     assert 1 <= len(known) <= 3
     assert all(len(each._known.choices) <= 2 and len(each._launches) <= 2 for each in known.values())
+    assert all(len(launches.known) <= 2 for each in known.values() for launches in each._launches.values())
     assert all(len(each._met) <= 2 for each in known.values())
 
 

@@ -6,11 +6,11 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from support.families import Loaded, all_compiled
 from tilewright.dtypes import bf16, fp8_e4m3, fp32
 from tilewright.hardware import A100, H100_SXM, H200
 from tilewright.kernels.gemv import GemvConfig
@@ -18,7 +18,7 @@ from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
 from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.choose import choose
-from tilewright.planner.family import Family
+from tilewright.planner.family import Launches
 from tilewright.problem import Matrix, Problem
 
 GEMV: Any = KERNELS["gemv"]
@@ -87,10 +87,11 @@ def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
     more = product(14, 4096, 64, "tt")._replace(a=Matrix(bf16, 1, 14))
     config = GemvConfig(8, 64, 1, 4, 1, swap_ab=True)
     assert GEMV.assemble(config, few, H200).source != GEMV.assemble(config, more, H200).source
-    family = Family.__new__(Family)
-    family._launches, family._backend = {}, SimpleNamespace(hardware=H200)
-    launches = [family._launch(GEMV, config, problem, copied=False) for problem in (more, few)]
-    assert launches[0].source != launches[1].source
+    backend = Loaded(H200)
+    with all_compiled():
+        launches = Launches(GEMV, config, backend)
+        made = [launches.loaded(problem, copied=False).launch for problem in (more, few)]
+    assert made[0].source != made[1].source
 
 
 @pytest.fixture(scope="module")

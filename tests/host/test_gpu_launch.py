@@ -70,9 +70,7 @@ def executables(*rows):
     """Those of several numbers of rows, with one kernel's memory, and the arguments of each."""
     first, *others = (KERNEL.assemble(CONFIG, problem(each), H200) for each in rows)
     launches = [first, *others]
-    kernel = gpu_launch.GpuKernel(
-        Context(driver.CUcontext(7)), 5, first.shape, ctypes.sizeof(GemmParameters), len(first.arguments.tensor_maps)
-    )
+    kernel = gpu_launch.GpuKernel(Context(driver.CUcontext(7)), 5, first.shape, first.arguments)
     return [gpu_launch.GpuExecutable(kernel, each.shape.grid, each.arguments) for each in launches], launches
 
 
@@ -102,7 +100,7 @@ def test_launches_that_share_a_kernel_pass_their_own_arguments_in_any_order(told
     ):
         made[index](given, alpha, 0.0, stream)
         assert told.launched[-1] == expected(launches[index], given, alpha, 0.0, stream)
-    assert len(told.encoded) == 2 + 2 + 1 + 2 + 1  # of each executable, one for each operand and address
+    assert len(told.encoded) == 1 + 5  # b's is the same for all, and each executable has one for each address of a
 
 
 def test_a_map_that_cannot_be_encoded_leaves_no_trace_in_the_next_launch(told):
@@ -115,6 +113,16 @@ def test_a_map_that_cannot_be_encoded_leaves_no_trace_in_the_next_launch(told):
     for executable, launch in zip(made, launches, strict=True):
         executable(pointers(), 1.0, 0.0, 0)
         assert told.launched[-1] == expected(launch, pointers())
+
+
+def test_launches_of_other_rows_share_the_maps_that_do_not_change(told):
+    made, launches = executables(640, 128)
+    for turn in range(4):
+        given = pointers(b=(1 + turn // 2) << 24)
+        made[turn % 2](given, 1.0, 0.0, 0)
+        assert told.launched[-1] == expected(launches[turn % 2], given)
+    of_b = [address for address, _ in told.encoded.values() if address != ADDRESSES["a"]]
+    assert of_b == [1 << 24, 2 << 24]
 
 
 def test_a_thread_without_a_context_gets_the_gpus_own(told):
@@ -145,7 +153,8 @@ def test_a_launch_of_other_rows_is_the_one_that_is_assembled_for_them(swapped):
     config = next(each for each in KERNEL.configs(problem(640), H200) if each.swap_ab is swapped)
     like = KERNEL.assemble(config, problem(640), H200)
     for rows in (632, 16, 8192, 24):
-        resized, assembled = KERNEL.resized(config, rows, H200, like), KERNEL.assemble(config, problem(rows), H200)
+        other = problem(rows)
+        resized, assembled = KERNEL.resized(config, other, H200, like), KERNEL.assemble(config, other, H200)
         assert isinstance(resized.arguments, KernelArguments)
         assert bytes(resized.arguments.structure()) == bytes(assembled.arguments.structure())
         assert resized.arguments.tensor_maps == assembled.arguments.tensor_maps
@@ -153,4 +162,4 @@ def test_a_launch_of_other_rows_is_the_one_that_is_assembled_for_them(swapped):
         assert isinstance(resized.shape, LaunchShape)
         like = resized
     with pytest.raises(ConfigError, match="tiles and at most"):
-        KERNEL.resized(config, 1 << 50, H200, like)
+        KERNEL.resized(config, problem(1 << 50), H200, like)

@@ -22,7 +22,7 @@ from tilewright.hardware import H200
 from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
-from tilewright.planner import ahead, call_arguments, family, planning, slots, tuned
+from tilewright.planner import ahead, call_arguments, family, planning, range_plan, slots, tuned
 from tilewright.planner.tuning import ensure
 
 
@@ -178,6 +178,23 @@ def test_a_new_number_of_rows_is_bound_and_chosen_for_once(backend, monkeypatch)
         assert plan(a[:m], b, out=out[:m]).base is out
     with pytest.raises(AssertionError, match="bound again"):
         plan(a[:1], b)
+
+
+def test_the_plan_of_a_number_of_rows_is_kept_when_it_comes_again(backend, monkeypatch):
+    a, b = f16(600, 64), f16(64, 512)
+    plan = tw.plan(a, b, m=range(64, 601), backend=backend)
+
+    def prepared(rows):
+        before = len(backend.prepared)
+        plan(a[:rows], b)
+        return len(backend.prepared) - before
+
+    assert [prepared(rows) for rows in (100, 101, 100, 100, 101, 101)] == [1, 1, 1, 0, 1, 0]
+    monkeypatch.setattr(range_plan, "MOST_PLANS", 2)
+    for rows in (*range(64, 80), *range(64, 80)):
+        prepared(rows)
+        assert len(plan._plans) <= 2
+        assert len(plan._met) <= 2
 
 
 @pytest.mark.parametrize("rows", [3, 4])

@@ -1,6 +1,5 @@
 """Run plans on a GPU through the CUDA driver, in the primary context that torch and CuPy use too."""
 
-import ctypes
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -62,8 +61,7 @@ class GpuBackend:
         key = compiled.cubin, shape[1:]
         kernel = self._kernels.get(key)
         if kernel is None:
-            function, nbytes = self.function(compiled, shape), ctypes.sizeof(arguments.structure())
-            made = GpuKernel(self.current(), function, shape, nbytes, len(arguments.tensor_maps))
+            made = GpuKernel(self.current(), self.function(compiled, shape), shape, arguments)
             kernel = self._kernels.setdefault(key, made)
         return GpuExecutable(kernel, shape.grid, arguments)
 

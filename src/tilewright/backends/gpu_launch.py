@@ -7,7 +7,6 @@ objects take longer to make than to use.
 import ctypes
 import struct
 import threading
-from contextlib import nullcontext
 from functools import cache, lru_cache
 from typing import Any
 
@@ -57,12 +56,18 @@ class GpuKernel:
 
     lock: held by the one that launches. holder: the one whose arguments are in place. parameters: their bytes, and the
     same as words. addresses: of the tensor maps, and of the parameters. scalars: alpha and beta as they are in place.
+    places: those of a call's pointers, in words. mapped: which pointers tensor maps have. encoded: of each tensor map,
+    what was encoded last, since a weight's is the same whatever the number of rows.
     """
 
-    def __init__(self, context: Context, function: Any, shape: LaunchShape, nbytes: int, maps: int):
-        """nbytes: of the parameters. maps: the number of tensor maps."""
+    def __init__(self, context: Context, function: Any, shape: LaunchShape, arguments: Arguments):
+        """arguments: those of any launch."""
         self.context, self.lock = context, threading.Lock()
-        memory = (ctypes.c_char * nbytes)()
+        maps = len(arguments.tensor_maps)
+        self.places = arguments.places()
+        self.mapped = [OPERANDS.index(spec.operand) for spec in arguments.tensor_maps]
+        self.encoded: list[tuple[TensorMapSpec | None, int, Any]] = [(None, 0, None)] * maps
+        memory = (ctypes.c_char * ctypes.sizeof(arguments.structure()))()
         self.parameters = memoryview(memory).cast("B")
         self.words = self.parameters.cast("Q")
         self.addresses = (ctypes.c_void_p * (maps + 1))(*[0] * maps, ctypes.addressof(memory))
@@ -72,19 +77,25 @@ class GpuKernel:
         self.scalars = _SCALARS
         self.stream = 0
 
+    def map_of(self, index: int, spec: TensorMapSpec, pointer: int) -> Any:
+        """The tensor map of this index at an address."""
+        last_spec, last_pointer, encoded = self.encoded[index]
+        if pointer != last_pointer or spec != last_spec:
+            encoded = _encoded(spec, pointer, self.context)
+            self.encoded[index] = spec, pointer, encoded
+        return encoded
+
 
 class GpuExecutable:
     """A prebuilt launch of a loaded kernel: a call only writes what is not in place yet, and launches."""
 
-    __slots__ = ("_encoded", "_grid", "_mapped", "_parameters", "_places", "_pointers", "_specs", "kernel")
+    __slots__ = ("_encoded", "_grid", "_parameters", "_pointers", "_specs", "kernel")
 
     def __init__(self, kernel: GpuKernel, grid: int, arguments: Arguments):
         self.kernel = kernel
         self._grid = grid
         self._parameters = bytes(arguments.structure())
-        self._places = arguments.places()
         self._specs = arguments.tensor_maps
-        self._mapped = [OPERANDS.index(spec.operand) for spec in self._specs]
         self._encoded: list[dict[int, Any]] = [{} for _ in self._specs]  # by address
         self._pointers: list[int] = []
 
@@ -113,46 +124,44 @@ class GpuExecutable:
         """Put the arguments in place."""
         self._pointers = []  # until they are, since any of it may raise
         kernel, words = self.kernel, self.kernel.words
-        maps = self._maps_at(pointers) if self._specs else ()
+        maps = [self._map_at(index, pointers[place]) for index, place in enumerate(kernel.mapped)]
         if kernel.holder is not self:
             kernel.parameters[:] = self._parameters
             kernel.config.gridDimX = self._grid
             kernel.scalars, kernel.holder = _SCALARS, self
-        for word, pointer in zip(self._places, pointers, strict=True):
+        for word, pointer in zip(kernel.places, pointers, strict=True):
             words[word] = pointer
         for index, encoded in enumerate(maps):
             kernel.addresses[index] = int(encoded.getPtr())
         self._pointers = pointers
 
-    def _maps_at(self, pointers: list[int]) -> list[Any]:
-        """The tensor maps of operands at these addresses."""
-        found = [known.get(pointers[place]) for place, known in zip(self._mapped, self._encoded, strict=True)]
-        if None in found:
-            # Encoding needs a context, and this thread may have none.
-            with nullcontext() if self.kernel.context.is_current else self.kernel.context:
-                for index, known in enumerate(self._encoded):
-                    pointer = pointers[self._mapped[index]]
-                    if found[index] is None:
-                        if len(known) >= _CACHED_MAPS:
-                            known.clear()
-                        found[index] = known[pointer] = encode(self._specs[index], pointer)
-        return found
+    def _map_at(self, index: int, pointer: int) -> Any:
+        """The tensor map of this index, of an operand at this address."""
+        known = self._encoded[index]
+        encoded = known.get(pointer)
+        if encoded is None:
+            if len(known) >= _CACHED_MAPS:
+                known.clear()
+            encoded = known[pointer] = self.kernel.map_of(index, self._specs[index], pointer)
+        return encoded
 
 
-def encode(spec: TensorMapSpec, address: int) -> Any:
-    """The driver's tensor map of an operand at an address; needs a current context."""
-    kind, rank, *form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
-    result = _encode(kind, rank, address, [_words(extent) for extent in spec.shape], *form)
-    return result[1] if not result[0] else checked(result, f"encoding the tensor map {spec} at {address:#x}")
+def _encoded(spec: TensorMapSpec, address: int, context: Context) -> Any:
+    """The driver's tensor map of an operand at an address of this context's GPU."""
+    kind, rank, form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
+    wanted = kind, rank, address, [_words(extent) for extent in spec.shape], *form
+    status, encoded = _encode(*wanted)
+    if status:  # encoding needs a context, and this thread may have none
+        with context:
+            encoded = checked(_encode(*wanted), f"encoding the tensor map {spec} at {address:#x}")
+    return encoded
 
 
 @lru_cache(maxsize=1024)
 def _form(dtype: DType, strides: tuple[int, ...], box: tuple[int, ...], swizzle: int) -> tuple[Any, ...]:
-    """What `cuTensorMapEncodeTiled` takes before and after the address and the extents, in its order."""
+    """What `cuTensorMapEncodeTiled` takes: two values before the address and the extents, and those after them."""
     halves = driver.cuuint32_t
-    return (
-        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.tma}"),
-        len(box),
+    form = (
         [_words(stride) for stride in strides],
         [halves(extent) for extent in box],
         [halves(1)] * len(box),
@@ -161,6 +170,7 @@ def _form(dtype: DType, strides: tuple[int, ...], box: tuple[int, ...], swizzle:
         getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{L2_PROMOTION_BYTES}B"),
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
+    return getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.tma}"), len(box), form
 
 
 def launch_config(shape: LaunchShape) -> Any:

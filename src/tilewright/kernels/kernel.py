@@ -321,17 +321,18 @@ class Kernel(ABC):
         arguments = KernelArguments(maps, problem, **self.launch_options(config))
         return Launch(source, shape, arguments, constants, exchanged=problem is not asked)
 
-    def resized(self, config: Any, rows: int, hardware: Hardware, like: Launch) -> Launch:
-        """The launch with a Config for another number of rows, of a problem that has the same features.
+    def resized(self, config: Any, problem: Problem, hardware: Hardware, like: Launch) -> Launch:
+        """The launch with a Config for a problem with the features of another one, from which it differs in m alone.
 
-        like: one with this Config. Both have two rows or more. Raises a ConfigError as `assemble` does; limits of fewer
-        rows are those of more.
+        like: the other's, with this Config. Both have two rows or more; scales of blocks of a may lie apart otherwise.
+        Raises a ConfigError as `assemble` does; limits of fewer rows are those of more.
         """
         arguments = like.arguments
         assert isinstance(arguments, KernelArguments)
-        before = arguments.problem
-        problem = before.with_rows(rows, exchanged=like.exchanged)
-        if rows > (before.n if like.exchanged else before.m):
+        before, has_more = arguments.problem, problem.m > arguments.problem.m
+        if like.exchanged:
+            problem, has_more = before.with_rows(problem.m, exchanged=True), problem.m > before.n
+        if has_more:
             shape = self._check_limits(config, like.constants, problem, hardware)
         else:
             shape = self.launch_shape(like.constants, problem, hardware)

@@ -101,7 +101,9 @@ class TensorMapSpec(NamedTuple):
         """The map for a problem that differs in an extent alone, which is 2 or more in both."""
         rows, columns = problem.extents(self.operand)
         inner, outer = (columns, rows) if self.inner == "column" else (rows, columns)
-        before, _, batches = self.shape
+        before, before_outer, batches = self.shape
+        if inner == before and outer == before_outer:
+            return self
         strides = self.strides
         if inner != before and batches == 1:
             strides = strides[0], unused_stride(inner, self.dtype)
@@ -182,8 +184,9 @@ class KernelArguments(NamedTuple):
         return parameters
 
     def resized(self, problem: Problem) -> "KernelArguments":
-        """The arguments for a problem that differs in m or n alone, which is 2 or more in both."""
-        like = self.like or gemm_parameters(self)
+        """The arguments for a problem that differs in m or n, 2 or more in both, and in strides of scales."""
+        is_alike = problem.epilogue is self.problem.epilogue  # otherwise scales may lie elsewhere
+        like = (self.like or gemm_parameters(self)) if is_alike else None
         maps = tuple([spec.resized(problem) for spec in self.tensor_maps])
         return KernelArguments(maps, problem, self.group_m, self.prefetch, like)
 

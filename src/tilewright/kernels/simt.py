@@ -194,7 +194,7 @@ class SimtKernel(TimedKernel, TiledKernel):
             return shape
         room = ctas_with_room(constants, constants.smem_bytes, hardware)
         ctas = evenly(shape.grid // constants.cluster, hardware.clusters(constants.cluster), room)
-        return shape._replace(spare_bytes=spare_bytes(ctas, constants.smem_bytes, hardware))
+        return LaunchShape(*shape[:-1], spare_bytes(ctas, constants.smem_bytes, hardware))
 
     def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:
         """The Constants of a Config for problems with these features."""

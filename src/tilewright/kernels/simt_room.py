@@ -1,5 +1,6 @@
 """How many CTAs of `simt` share an SM: as many as find room, or as few as let all SMs have as many."""
 
+from functools import cache
 from typing import Any
 
 from tilewright.hardware import RESERVED_SMEM_BYTES, SMEM_UNIT, WARP, Hardware
@@ -18,16 +19,23 @@ longer than the times of four and five suggest."""
 
 def ctas_with_registers(tile: Any) -> int:
     """The CTAs of a SimtConfig, or of its Constants, that find registers on an SM."""
-    sums = tile.thread_m * tile.thread_n
-    warps = next((warps for most, warps in _WARPS.items() if sums <= most), _WARPS_OF_MANY_SUMS)
-    threads: int = max(tile.threads, 1)
-    return max(1, warps * WARP // threads)
+    return _with_registers(tile.thread_m * tile.thread_n, tile.threads)
 
 
 def ctas_with_room(tile: Any, smem_bytes: int, hardware: Hardware) -> int:
     """Those that find registers and shared memory, of which each takes so many bytes."""
-    with_smem = (_smem_of_sm(hardware) - _L1_BYTES) // (smem_bytes + RESERVED_SMEM_BYTES)
-    return max(1, min(ctas_with_registers(tile), with_smem))
+    return _with_room(tile.thread_m * tile.thread_n, tile.threads, smem_bytes, _smem_of_sm(hardware))
+
+
+@cache  # each launch asks, and few answers differ
+def _with_room(sums: int, threads: int, smem_bytes: int, smem_of_sm: int) -> int:
+    with_smem = (smem_of_sm - _L1_BYTES) // (smem_bytes + RESERVED_SMEM_BYTES)
+    return max(1, min(_with_registers(sums, threads), with_smem))
+
+
+def _with_registers(sums: int, threads: int) -> int:
+    warps = next((warps for most, warps in _WARPS.items() if sums <= most), _WARPS_OF_MANY_SUMS)
+    return max(1, warps * WARP // max(threads, 1))
 
 
 def evenly(clusters: int, at_once: int, room: int) -> int:

@@ -56,7 +56,11 @@ class Choice(NamedTuple):
         The last is no reason: it is what a published decision tree says of the product, beside what was chosen. It is
         left out if a kernel was asked for.
         """
-        kernel, problem = self.kernel, self.copied.problem
+        return self.reasons_for(self.copied.problem)
+
+    def reasons_for(self, problem: Problem) -> tuple[str, ...]:
+        """Those for a problem that differs in m at most."""
+        kernel = self.kernel
         if self.asked:
             return (f"{kernel.name}: asked for by {self.asked}", *self.copying)
         said = f"{kernel.name}: {kernel.summary}", kernel.remark(self.config), self.origin

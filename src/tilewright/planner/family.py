@@ -10,12 +10,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tilewright.arrays import adopt
-from tilewright.backends.protocol import Executable
+from tilewright.backends.protocol import Backend, Executable
 from tilewright.expression.tree import SCALES
 from tilewright.jit.cache import in_memory
 from tilewright.jit.compile import CompiledKernel
 from tilewright.kernels.kernel import Kernel, Launch
-from tilewright.kernels.parameters import KernelArguments
 from tilewright.kernels.registry import FEW_ROWS, few_rows
 from tilewright.planner import tuned
 from tilewright.planner.call_arguments import Arrays, stream_handle
@@ -25,7 +24,7 @@ from tilewright.planner.plan import Plan, Prepared
 from tilewright.planner.request import Request
 from tilewright.planner.slots import OUT, A, Slot
 from tilewright.planner.tuned_table import Table
-from tilewright.problem import Problem, cuts_k
+from tilewright.problem import Problem
 
 MOST = 256
 """The most families that are kept."""
@@ -55,8 +54,9 @@ class Member(NamedTuple):
         a is 2-D with two rows or more; out and others have as many, or those have one row for all, or are numbers.
         options: what else a Plan depends on.
         """
-        rows, apart, pointers, forms = 0, None, call.pointers, [options]
-        for position, signature in enumerate(call.signatures):
+        arrays, signatures, pointers, names = call
+        rows, apart, forms = 0, None, [options]
+        for position, signature in enumerate(signatures):
             if signature is None:
                 forms.append(None)
                 continue
@@ -66,29 +66,29 @@ class Member(NamedTuple):
                 rows = shape[0] if len(shape) == 2 else 0
                 if rows < 2:
                     return None
-            if call.names[position] not in _WITHOUT_ROWS:
+            if names[position] not in _WITHOUT_ROWS:
                 if len(shape) == 2 and shape[0] == rows:
                     extents = (None, shape[1])
-                    if call.names[position] == SCALES[0] and shape[1] > 1:
+                    if names[position] == SCALES[0] and shape[1] > 1:
                         apart, strides = position, ()
                 elif position == OUT or not (len(shape) < 2 or (len(shape) == 2 and shape[0] == 1)):
                     return None
             pointer = pointers[position]
             alignment = pointer & -pointer & 15
-            forms.append((type(call.arrays[position]), dtype, extents, strides, device, writable, alignment))
+            forms.append((type(arrays[position]), dtype, extents, strides, device, writable, alignment))
         return cls(tuple(forms), rows, call, apart)
 
 
 class _Known:
     """What is known of the choices of a family while the tuned tables are these.
 
-    measured: the numbers of rows that tables have entries for. choices: by what `choose` decides alike. offers: what is
-    chosen from, of few rows or columns (True) and of others.
+    measured: the numbers of rows that tables have entries for. choices: by what `choose` decides alike, with the
+    launches of each. offers: what is chosen from, of few rows or columns (True) and of others.
     """
 
     def __init__(self, tables: tuple[Table, ...], measured: frozenset[int]):
         self.tables, self.measured = tables, measured
-        self.choices: dict[tuple[int, int], Choice] = {}
+        self.choices: dict[tuple[int, int], tuple[Choice, Launches]] = {}
         self.offers: dict[bool, Offers] = {}
 
 
@@ -98,26 +98,22 @@ class _Row(NamedTuple):
     low, high: of one row, from the address on. before, after: of each further row, 0 if it has no rows of the result.
     """
 
-    slot: Slot
-    has_rows: bool
+    position: int
     low: int
     high: int
     before: int
     after: int
+    slot: Slot
+    has_rows: bool
 
     @classmethod
     def of(cls, slot: Slot, has_rows: bool) -> "_Row":
         """That of a slot of any number of rows."""
         if not has_rows:
-            return cls(slot, False, *slot.bounds(), 0, 0)
+            return cls(slot.position, *slot.bounds(), 0, 0, slot, False)
         step = slot.strides[0] * slot.dtype.nbytes
         one = slot._replace(shape=(1, slot.shape[1]))
-        return cls(slot, True, *one.bounds(), min(step, 0), max(step, 0))
-
-    def bounds(self, rows: int) -> tuple[int, int, int]:
-        """Those of a slot of so many rows."""
-        more = rows - 1
-        return self.slot.position, self.low + more * self.before, self.high + more * self.after
+        return cls(slot.position, *one.bounds(), min(step, 0), max(step, 0), slot, True)
 
     def resized(self, rows: int) -> Slot:
         """The slot of so many rows."""
@@ -128,6 +124,47 @@ class _Row(NamedTuple):
         return Slot(position, (kind, shape, steps, device, writable), alignment, shape, strides, dtype)
 
 
+class LoadedLaunch(NamedTuple):
+    """A launch whose kernel is loaded."""
+
+    launch: Launch
+    compiled: CompiledKernel
+    executable: Executable
+
+
+class Launches:
+    """The launches of a kernel with a Config for problems that differ in m, each made from an earlier one.
+
+    known: by what of m features depend on, the most rows so far, the launch of so many, and its kernel.
+    """
+
+    def __init__(self, kernel: Kernel, config: Any, backend: Backend):
+        self._kernel, self._config, self._backend = kernel, config, backend
+        self.known: dict[int, tuple[int, Launch, CompiledKernel]] = {}
+
+    def loaded(self, problem: Problem, *, copied: bool) -> LoadedLaunch | None:
+        """A launch that is ready; None if its kernel is not loaded. copied: whether strides may change with m, too.
+
+        The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
+        """
+        rows, kernel, config, backend = problem.m, self._kernel, self._config, self._backend
+        key = rows if rows <= FEW_ROWS or problem.n <= FEW_ROWS else rows & -rows & 7
+        most, like, compiled = self.known.get(key, (0, None, None))
+        if like is None or copied:
+            like = launch = kernel.assemble(config, problem, backend.hardware, like)
+        if not copied:  # the first one too, so that what is kept has the parameters that others copy
+            launch = kernel.resized(config, problem, backend.hardware, like)
+        if compiled is None:
+            compiled = in_memory(launch.source, backend.arch)
+            if compiled is None or not backend.has_loaded(compiled):
+                return None
+        if rows > most:
+            if len(self.known) >= MOST_CHOICES:
+                self.known.clear()
+            self.known[key] = rows, launch, compiled
+        return LoadedLaunch(launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments))
+
+
 class Family:
     """What the products of a family share: a problem but for its m, and slots but for the rows of arrays."""
 
@@ -135,10 +172,11 @@ class Family:
         self._problem, self._form, self._backend = problem, form, form.backend
         self._rows = [_Row.of(slot, self._has_rows(slot)) for slot in slots]
         self._made = made
+        self._few_rows = few_rows(problem.a.dtype)
         self._met: set[int] = set()
         self._known: _Known | None = None
-        self._launches: dict[tuple[str, Any, int], tuple[int, Launch]] = {}
-        """By kernel, Config and what of m features depend on: the most rows, and the launch of so many."""
+        self._launches: dict[tuple[str, Any], Launches] = {}
+        """By kernel and Config."""
 
     def _has_rows(self, slot: Slot) -> bool:
         named = self._form.names[slot.position] not in _WITHOUT_ROWS
@@ -166,25 +204,26 @@ class Family:
         if (scales := self._scales(member)) is not None:
             problem = problem.with_strides(SCALES[0], *scales.strides)
             spans = [_Row.of(scales, True) if row.slot.position == member.apart else row for row in spans]
-        choice = self._choice(problem)
-        if choice is None:
+        found = self._choice(problem)
+        if found is None:
             return None
-        copied = choice.copied
-        loaded = self._loaded(choice.kernel, choice.config, copied.problem, copied=bool(copied.copies))
+        choice, launches = found
+        if not choice.copied.copies:
+            loaded = launches.loaded(problem, copied=False)
+        elif (resized := choice.resized(problem, backend.hardware)) is not None:
+            choice, loaded = resized, self._with_copies(resized, launches)
+        else:
+            return None
         if loaded is None:
             return None
-        launch, compiled, executable = loaded
-        steps = [self._loaded(*step, copied=True) for step in copied.steps]
-        ahead = [step[-1] for step in steps if step is not None]
-        if len(ahead) < len(steps):
-            return None
-        executable = copied.before(executable, ahead, backend, launch.exchanged)
         rows, (arrays, _, pointers, _) = member.rows, member.call
-        bounds = [row.bounds(rows) for row in spans]
+        more = rows - 1
+        bounds = [(at, low + more * before, high + more * after) for at, low, high, before, after, *_ in spans]
         if arrays[OUT] is not None:
             self._form.check_overlap(arrays, pointers, bounds)
         if stream is not None:
             stream_handle(stream, backend)
+        launch, compiled, executable = loaded
         prepared = Prepared(choice, compiled, executable, launch.exchanged)
         slots = partial(_resized, spans, rows)
         return Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, bounds=bounds)
@@ -208,25 +247,25 @@ class Family:
             return None
         return Slot.of(position, signature, adopt(member.call.arrays[position], SCALES[0]))
 
-    def _choice(self, problem: Problem) -> Choice | None:
-        """The choice for a problem; None if it cannot be known from that for other rows.
+    def _choice(self, problem: Problem) -> tuple[Choice, Launches] | None:
+        """The choice for a problem, but for its m, and its launches; None if it cannot be known from that for other m.
 
         It is the same for all m that `standing_for` gives one number, unless columns are few, or an entry of a tuned
         table is for m alone. Only copies have the size of m.
         """
+        m, hardware = problem.m, self._backend.hardware
         if self._made is not None:
-            made = self._made.get(problem.m)
-            return made and made.resized(problem, self._backend.hardware)
-        hardware = self._backend.hardware
+            made = self._made.get(m)
+            return made and (made, self._launches_of(made.kernel, made.config))
         tables = tuned.tables(hardware)
         known = self._known
         if known is None or known.tables is not tables:
             self._known = known = _Known(tables, tuned.rows_in(tables, problem))
-        m, most = problem.m, few_rows(problem.a.dtype)
+        most = self._few_rows
         measured = m in known.measured
         key = m if problem.n <= most else standing_for(m), measured and m
-        if (choice := known.choices.get(key)) is not None:
-            return choice.resized(problem, hardware)
+        if (found := known.choices.get(key)) is not None:
+            return found
         few = min(m, problem.n) <= most
         offers = known.offers.get(few)
         if offers is None:
@@ -236,52 +275,35 @@ class Family:
             return None
         if len(known.choices) >= MOST_CHOICES:
             known.choices.clear()
-        known.choices[key] = choice = resized.choice(problem, hardware)
-        return choice
+        choice = resized.choice(problem, hardware)
+        known.choices[key] = found = choice, self._launches_of(choice.kernel, choice.config)
+        return found
 
-    def _loaded(
-        self, kernel: Kernel, config: Any, problem: Problem, *, copied: bool
-    ) -> tuple[Launch, CompiledKernel, Executable] | None:
-        """A launch that is ready, of a problem with copies or of the family's; None if its kernel is not loaded."""
-        backend = self._backend
-        launch = self._launch(kernel, config, problem, copied=copied)
-        compiled = in_memory(launch.source, backend.arch)
-        if compiled is None or not backend.has_loaded(compiled):
-            return None
-        return launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments)
-
-    def _launch(self, kernel: Kernel, config: Any, problem: Problem, *, copied: bool) -> Launch:
-        """The launch of a kernel with a Config; the strides of copies may change with the number of rows.
-
-        The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
-        """
-        rows, hardware = problem.m, self._backend.hardware
-        few = min(rows, problem.n) <= FEW_ROWS
-        key = kernel.name, config, rows if few else rows & -rows & 7
-        most, like = self._launches.get(key, (0, None))
-        if like is None or copied:
-            like = launch = kernel.assemble(config, problem, hardware, like)
-        if not copied:  # the first one too, so that what is kept has the parameters that others copy
-            launch = _with_strides(kernel.resized(config, rows, hardware, like), problem)
-        if rows > most:
+    def _launches_of(self, kernel: Kernel, config: Any) -> Launches:
+        """The launches of a kernel with a Config."""
+        key = kernel.name, config
+        launches = self._launches.get(key)
+        if launches is None:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()
-            self._launches[key] = rows, launch
-        return launch
+            launches = self._launches[key] = Launches(kernel, config, self._backend)
+        return launches
+
+    def _with_copies(self, choice: Choice, launches: Launches) -> LoadedLaunch | None:
+        """The launch of a choice with those that make its copies ahead of it; None if a kernel is not loaded."""
+        copied, backend = choice.copied, self._backend
+        loaded = launches.loaded(copied.problem, copied=True)
+        steps = [self._launches_of(*step[:2]).loaded(step.problem, copied=True) for step in copied.steps]
+        ahead = [step.executable for step in steps if step is not None]
+        if loaded is None or len(ahead) < len(steps):
+            return None
+        executable = copied.before(loaded.executable, ahead, backend, loaded.launch.exchanged)
+        return loaded._replace(executable=executable)
 
 
 def _resized(rows: Sequence[_Row], number: int) -> list[Slot]:
     """Slots of so many rows."""
     return [row.resized(number) for row in rows]
-
-
-def _with_strides(launch: Launch, problem: Problem) -> Launch:
-    """A launch with the strides of the problem's scales, if they change along k: a and b are not exchanged then."""
-    arguments = launch.arguments
-    assert isinstance(arguments, KernelArguments)
-    if not cuts_k(problem.recipe) or arguments.problem.epilogue == problem.epilogue:
-        return launch
-    return launch._replace(arguments=arguments._replace(problem=problem, like=None))
 
 
 class Families:

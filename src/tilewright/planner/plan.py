@@ -26,7 +26,11 @@ _CALLS_TO_DIRECT = 1
 
 
 class Prepared(NamedTuple):
-    """The kernel and Config of a Plan, compiled and loaded; exchanged: whether its a is the problem's b."""
+    """The kernel and Config of a Plan, compiled and loaded.
+
+    choice: of the product, or without copies of one that differs in m alone. exchanged: whether its a is the problem's
+    b.
+    """
 
     choice: Choice
     compiled: CompiledKernel
@@ -94,7 +98,9 @@ class Plan:
     @property
     def reason(self) -> str:
         """Why the kernel was chosen, in a sentence."""
-        return self._prepared.choice.reason if self._prepared else "out has no elements, so nothing runs"
+        if not self._prepared:
+            return "out has no elements, so nothing runs"
+        return "; ".join(self._prepared.choice.reasons_for(self.problem))
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:

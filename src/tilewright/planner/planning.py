@@ -91,13 +91,17 @@ def range_plan_of(
     backend = request.backend
     launches: dict[TranslationUnit, Launch] = {}
     choices: dict[int, Choice] = {}
+    alike: dict[tuple[Any, ...], Choice] = {}
     reasons: dict[int, tuple[str, ...]] = {}
     multiplies = request.alpha != 0
     for number, problem in zip(rows, problems_of(request.operands, rows, request.problem, multiplies), strict=True):
         if not problem.is_empty:
-            choices[number] = choice = choose(problem, backend.hardware)
+            choice = choose(problem, backend.hardware)
             reasons[number] = choice.reasons
             launches |= {launch.source: launch for launch in choice.launches(backend.hardware)}
+            if not choice.copied.copies:  # then it differs from those for other rows in its problem alone
+                choice = alike.setdefault((choice.kernel, choice.config, choice.origin, choice.refusals), choice)
+            choices[number] = choice
     known = {source: in_memory(source, backend.arch) for source in launches}
     if any(compiled is None or not backend.has_loaded(compiled) for compiled in known.values()):
         _refuse_while_capturing(request)

@@ -50,6 +50,8 @@ class RangePlan:
         self.reason = _joined(reasons)
         self._make, self._apart = make, apart
         self._plans: dict[Hashable, Plan] = {}
+        self._met: set[Hashable] = set()
+        """Those of which a Plan was made once: one that may never come again would only fill memory."""
 
     def __call__(
         self,
@@ -89,11 +91,20 @@ class RangePlan:
             self._refuse(a)
         named = operands, outputs, scale_a, scale_b, zero_a, scale_out
         plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
+        if rows:  # arrays without rows have any strides
+            self._keep(key, plan)
+        return plan.first_call((a, b, c, bias, out), named, alpha, beta, stream)
+
+    def _keep(self, key: Hashable, plan: Plan) -> None:
+        """Keep a Plan that is made for the second time."""
+        if key not in self._met:
+            if len(self._met) >= MOST_PLANS:
+                self._met.clear()
+            self._met.add(key)
+            return
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        if rows:  # arrays without rows have any strides
-            self._plans[key] = plan
-        return plan.first_call((a, b, c, bias, out), named, alpha, beta, stream)
+        self._plans[key] = plan
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""
