@@ -200,6 +200,8 @@ def test_run_verifies_further_outputs():
         assert record["outputs"] == ["acc", "amax", "column_sums"]
     message = error("run", 8, 8, 8, "--outputs", "acc,sums")
     assert "--outputs has the output 'sums', which is unknown: use acc, amax, column_sums" in message
+    message = error("run", 8, 8, 8, "--outputs", "amax,acc,amax")
+    assert "--outputs has the output 'amax' twice: give each once" in message
 
 
 def test_run_tells_people_the_same():
@@ -226,7 +228,7 @@ def test_run_multiplies_batches(options):
     given = (70, 50, 160, "--batch", 3, *options)
     record = in_json("run", *given, "--backend", "emulator")
     assert record["verified"] is True
-    assert (record["batch"], record["batch_invariant"]) == (3, "--batch-invariant" in options)
+    assert (record["batch"], record["batch_invariant"]) == ([3], "--batch-invariant" in options)
     columns = 25 if "--gate" in options else 50
     assert record["checked_elements"] == record["total_elements"] == 3 * 70 * columns
     explained = in_json("explain", *given, "--gpu", "H200")

@@ -226,6 +226,10 @@ BAD = {
     changed_entry(kernel="cublas"): "an entry has kernel='cublas': use wgmma",
     changed_entry(config={}): "an entry has another config than wgmma's: give it exactly the fields tile_m",
     changed_entry(alignment=[[1]]): "an entry has alignment=[[1]]: write whole numbers",
+    changed_entry(layout="xx"): "an entry has layout='xx': write one of 'nn', 'nt', 'tn', 'tt'",
+    changed_entry(dtype="fp33"): "an entry has dtype='fp33': write one of 'bf16', ",
+    changed_entry(out_dtype=""): "an entry has out_dtype='': write one of 'bf16', ",
+    changed_entry(shared="b a"): "an entry has shared='b a': write one of '', 'a', 'b', 'a b'",
     changed_entry(k=0): "an entry has k=0: write a number above 0",
     changed_entry(us=float("nan")): "an entry has us=nan: write a number above 0",
 }

@@ -273,13 +273,15 @@ def forms_of(operands: list[str] | None) -> "dict[str, OperandForm]":
 
 
 def outputs_of(text: str, option: str) -> tuple[str, ...]:
-    """The further outputs that an option names, with commas between them; a ValueError for an unknown one."""
+    """The further outputs that an option names, with commas; a ValueError for an unknown one, or one named twice."""
     from tilewright.expression.tree import OUTPUTS
 
     given = [name.strip() for name in text.split(",")]
     for name in given:
         if name not in OUTPUTS:
             raise ArgumentValueError(f"{option} has the output {name!r}, which is unknown: use {', '.join(OUTPUTS)}")
+        if given.count(name) > 1:
+            raise ArgumentValueError(f"{option} has the output {name!r} twice: give each once")
     return tuple(name for name in OUTPUTS if name in given)
 
 

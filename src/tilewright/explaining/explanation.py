@@ -107,7 +107,7 @@ class Explanation:
         """For JSON; times are in microseconds."""
         problem = self.problem
         record: dict[str, Any] = {
-            "product": str(problem), **product_record(problem), "batch": list(problem.batch),
+            "product": str(problem), **product_record(problem),
             "gpu": self.gpu, "present": self.present, "kernel": self.kernel, "config": values_of(self.config),
             "reason": self.reason, "decision": list(self.decision),
             "speed_of_light_us": self.light.seconds * 1e6, "speed_of_light_bound": self.light.bound,
@@ -142,8 +142,8 @@ def product_record(problem: Problem) -> dict[str, Any]:
     """What a problem asks for, by the names that all records of products have."""
     expression = problem.epilogue.expression
     return {
-        "m": problem.m, "n": problem.n, "k": problem.k, "batch_count": problem.batch_count,
-        "batch_invariant": problem.batch_invariant,
+        "m": problem.m, "n": problem.n, "k": problem.k,
+        "batch": list(problem.batch), "batch_count": problem.batch_count, "batch_invariant": problem.batch_invariant,
         "dtype": problem.a.dtype.name, "b_dtype": problem.b.dtype.name, "out_dtype": problem.out.dtype.name,
         "recipe": problem.recipe, "fast_accumulation": problem.fast_accumulation,
         "zero_a": expression is not None and expression.has_zero, "layout": problem.layout,

@@ -8,6 +8,7 @@ from hashlib import sha256
 from math import gcd, inf
 from typing import Any, NamedTuple
 
+from tilewright.dtypes import PRODUCTS, SUPPORTED
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.config_fields import fields_of
 from tilewright.kernels.registry import KERNELS
@@ -122,12 +123,17 @@ class Entry(NamedTuple):
                 raise ArgumentValueError(f"an entry has {name}={values[name]}: write a number above 0")
         if values["kernel"] not in KERNELS:
             raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
+        for name, known in _VALUES.items():
+            if values[name] not in known:
+                raise ArgumentValueError(
+                    f"an entry has {name}={values[name][:80]!r}: write one of {', '.join(map(repr, known))}"
+                )
         if not all(type(nbytes) is int for nbytes in values["alignment"]):
             raise ArgumentValueError(f"an entry has alignment={str(values['alignment'])[:80]}: write whole numbers")
-        known = fields_of(KERNELS[values["kernel"]].config_type)
-        if values["config"].keys() != known.keys():
+        fields = fields_of(KERNELS[values["kernel"]].config_type)
+        if values["config"].keys() != fields.keys():
             raise ArgumentValueError(
-                f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(known)}"
+                f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(fields)}"
             )
         try:
             datetime.fromisoformat(values["date"])
@@ -155,6 +161,15 @@ _TYPES: dict[str, type] = {
     "shared": str, "epilogue": str, "kernel": str, "config": dict, "us": float, "date": str,
     "nvrtc": str,
 }  # fmt: skip
+
+
+_VALUES: dict[str, tuple[str, ...]] = {
+    "layout": ("nn", "nt", "tn", "tt"),
+    "dtype": tuple(" by ".join(dict.fromkeys((a.name, b.name))) for a, b in PRODUCTS),
+    "out_dtype": tuple(dtype.name for dtype in SUPPORTED),
+    "shared": ("", "a", "b", "a b"),
+}
+"""What members of text may say."""
 
 
 def bucket(m: int) -> int:

@@ -314,7 +314,6 @@ def _outcome(product: "Product", planned: "Plan", comparison: "Comparison", reas
         "backend": planned.backend.name,
         "gpu": planned.backend.hardware.name,
         **product_record(product.problem),
-        "batch": product.batch,
         "layout": product.layout,  # as it was asked for, also where an extent is 1
         "verified": comparison.verified,
         # JSON has no NaN, the value of an element that was not written.
