@@ -19,7 +19,7 @@ def ceil_div(value: int, by: int) -> int:
 
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple that is not below value."""
-    return -(-value // multiple) * multiple
+    return ceil_div(value, multiple) * multiple
 
 
 def three_digits(value: float) -> str:

@@ -241,6 +241,30 @@ def test_the_second_gpu_multiplies_its_own_operands(torch):
     check_product(out, a, a)
 
 
+@pytest.mark.parametrize("current", [None, 0, 1])
+@pytest.mark.parametrize("device", [0, 1])
+def test_other_numbers_of_rows_need_no_current_context(device, current, torch):
+    """Their tensor maps are encoded in threads that have another GPU's context, or none."""
+    if max(device, current or 0) >= torch.cuda.device_count():
+        pytest.skip("needs two GPUs")
+    a, b = (torch.randn(shape, device=f"cuda:{device}", dtype=torch.float16) for shape in ((320, 64), (64, 96)))
+    outs = [torch.full((rows, 96), torch.nan, device=a.device, dtype=a.dtype) for rows in range(320, 220, -7)]
+    tw.matmul(a, b, out=outs[0])
+
+    def multiply():
+        if current is not None:
+            torch.cuda.set_device(current)
+        for out in outs[1:]:
+            tw.matmul(a[: len(out)], b, out=out)
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    torch.cuda.synchronize(device)
+    for out in outs:
+        check_product(out, a[: len(out)], b)
+
+
 # ---------------------------------------------------------------- large products
 
 

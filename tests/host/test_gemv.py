@@ -18,7 +18,7 @@ from tilewright.kernels.kernel import ConfigError
 from tilewright.kernels.registry import KERNELS, considered
 from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner.choose import choose
-from tilewright.planner.family import Launches
+from tilewright.planner.family import ConfigLaunches
 from tilewright.problem import Matrix, Problem
 
 GEMV: Any = KERNELS["gemv"]
@@ -89,7 +89,7 @@ def test_plans_of_few_rows_share_no_unit_with_others_of_the_same_remainder():
     assert GEMV.assemble(config, few, H200).source != GEMV.assemble(config, more, H200).source
     backend = Loaded(H200)
     with all_compiled():
-        launches = Launches(GEMV, config, backend)
+        launches = ConfigLaunches(GEMV, config, backend)
         made = [launches.loaded(problem, copied=False).launch for problem in (more, few)]
     assert made[0].source != made[1].source
 

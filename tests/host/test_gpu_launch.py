@@ -26,7 +26,7 @@ class Driver:
     """Stands in for the driver: keeps the tensor maps that are asked for, and what each launch passes."""
 
     def __init__(self, monkeypatch):
-        self.encoded, self.launched, self.statuses, self.current = {}, [], [], 7
+        self.encoded, self.launched, self.contexts, self.current = {}, [], [], 7
         monkeypatch.setattr(gpu_launch, "_encode", self.encode)
         monkeypatch.setattr(gpu_launch, "_launch", self.launch)
         monkeypatch.setattr(driver, "cuCtxGetCurrent", lambda: (DONE, self.current))
@@ -37,6 +37,7 @@ class Driver:
     def encode(self, kind, rank, address, extents, *form):
         if address < 0 or not self.current:
             return driver.CUresult.CUDA_ERROR_INVALID_VALUE, None
+        self.contexts.append(self.current)
         place = len(self.encoded) + 1
         self.encoded[place] = address, tuple(map(int, extents))
         return DONE, SimpleNamespace(getPtr=lambda: place)
@@ -97,10 +98,12 @@ def test_launches_that_share_a_kernel_pass_their_own_arguments_in_any_order(told
         (2, moved, 1.0, 9),
         (0, moved, 1.0, 9),
         (1, pointers(), 2.0, 9),
+        (2, pointers(b=1 << 24), 2.0, 9),
+        (0, pointers(b=1 << 24), 2.0, 9),
     ):
         made[index](given, alpha, 0.0, stream)
         assert told.launched[-1] == expected(launches[index], given, alpha, 0.0, stream)
-    assert len(told.encoded) == 1 + 5  # b's is the same for all, and each executable has one for each address of a
+    assert len(told.encoded) == 6 + 2  # a's for each executable and address, and b's for each address
 
 
 def test_a_map_that_cannot_be_encoded_leaves_no_trace_in_the_next_launch(told):
@@ -115,22 +118,20 @@ def test_a_map_that_cannot_be_encoded_leaves_no_trace_in_the_next_launch(told):
         assert told.launched[-1] == expected(launch, pointers())
 
 
-def test_launches_of_other_rows_share_the_maps_that_do_not_change(told):
-    made, launches = executables(640, 128)
-    for turn in range(4):
-        given = pointers(b=(1 + turn // 2) << 24)
-        made[turn % 2](given, 1.0, 0.0, 0)
-        assert told.launched[-1] == expected(launches[turn % 2], given)
-    of_b = [address for address, _ in told.encoded.values() if address != ADDRESSES["a"]]
-    assert of_b == [1 << 24, 2 << 24]
-
-
 def test_a_thread_without_a_context_gets_the_gpus_own(told):
     (made,), (launch,) = executables(640)
     told.current = 0
     made(pointers(), 1.0, 0.0, 0)
     assert told.launched == [expected(launch, pointers())]
     assert told.current == 0
+
+
+def test_maps_are_encoded_in_the_context_of_their_own_gpu(told):
+    (made,), (launch,) = executables(640)
+    told.current = 9
+    made(pointers(), 1.0, 0.0, 0)
+    assert told.contexts == [7, 7]
+    assert told.launched == [expected(launch, pointers())]
 
 
 def test_eight_threads_launch_in_turns(told):

@@ -23,6 +23,7 @@ from tilewright.jit import cache
 from tilewright.jit.compile import CompilationError
 from tilewright.jit.pool import CompilerPool
 from tilewright.planner import ahead, call_arguments, family, planning, range_plan, slots, tuned
+from tilewright.planner.family import Families
 from tilewright.planner.tuning import ensure
 
 
@@ -189,12 +190,30 @@ def test_the_plan_of_a_number_of_rows_is_kept_when_it_comes_again(backend, monke
         plan(a[:rows], b)
         return len(backend.prepared) - before
 
+    assert [prepared(rows) for rows in (64, 64)] == [1, 0]  # the first one of all comes from planning
     assert [prepared(rows) for rows in (100, 101, 100, 100, 101, 101)] == [1, 1, 1, 0, 1, 0]
     monkeypatch.setattr(range_plan, "MOST_PLANS", 2)
-    for rows in (*range(64, 80), *range(64, 80)):
+    for rows in (*range(200, 216), *range(200, 216)):
         prepared(rows)
-        assert len(plan._plans) <= 2
-        assert len(plan._met) <= 2
+    assert 1 <= len(plan._plans) <= 2
+
+
+def test_plans_that_no_family_makes_are_kept_at_once(backend):
+    """Those of single rows, whose strides mean nothing."""
+    plan = tw.plan(f16(7, 64), f16(64, 512), m=range(1, 8), backend=backend)
+    for expected in (1, 0, 0):
+        before = len(backend.prepared)
+        plan(f16(1, 64), f16(64, 512))
+        assert len(backend.prepared) - before == expected
+
+
+def test_choices_that_differ_in_rows_alone_are_one(backend, monkeypatch):
+    made = mock.Mock(wraps=Families)
+    monkeypatch.setattr(planning, "Families", made)
+    tw.plan(f16(7, 64), f16(64, 512), m=range(2, 1001), backend=backend)
+    (choices,) = made.call_args.args
+    assert list(choices) == list(range(2, 1001))
+    assert len({id(choice) for choice in choices.values()}) < 60
 
 
 @pytest.mark.parametrize("rows", [3, 4])

@@ -148,13 +148,12 @@ class GpuExecutable:
 
 def _encoded(spec: TensorMapSpec, address: int, context: Context) -> Any:
     """The driver's tensor map of an operand at an address of this context's GPU."""
-    kind, rank, form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
-    wanted = kind, rank, address, [_words(extent) for extent in spec.shape], *form
-    status, encoded = _encode(*wanted)
-    if status:  # encoding needs a context, and this thread may have none
+    if not context.is_current:  # the calling thread may have none, or that of a GPU with other maps
         with context:
-            encoded = checked(_encode(*wanted), f"encoding the tensor map {spec} at {address:#x}")
-    return encoded
+            return _encoded(spec, address, context)
+    kind, rank, form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
+    result = _encode(kind, rank, address, [_words(extent) for extent in spec.shape], *form)
+    return result[1] if not result[0] else checked(result, f"encoding the tensor map {spec} at {address:#x}")
 
 
 @lru_cache(maxsize=1024)

@@ -194,6 +194,7 @@ class SimtKernel(TimedKernel, TiledKernel):
             return shape
         room = ctas_with_room(constants, constants.smem_bytes, hardware)
         ctas = evenly(shape.grid // constants.cluster, hardware.clusters(constants.cluster), room)
+        # spare_bytes is the last field, and _replace would take twice the time.
         return LaunchShape(*shape[:-1], spare_bytes(ctas, constants.smem_bytes, hardware))
 
     def derive(self, config: SimtConfig, features: TiledFeatures) -> SimtConstants:

@@ -88,7 +88,7 @@ class _Known:
 
     def __init__(self, tables: tuple[Table, ...], measured: frozenset[int]):
         self.tables, self.measured = tables, measured
-        self.choices: dict[tuple[int, int], tuple[Choice, Launches]] = {}
+        self.choices: dict[tuple[int, int], tuple[Choice, ConfigLaunches]] = {}
         self.offers: dict[bool, Offers] = {}
 
 
@@ -132,15 +132,13 @@ class LoadedLaunch(NamedTuple):
     executable: Executable
 
 
-class Launches:
-    """The launches of a kernel with a Config for problems that differ in m, each made from an earlier one.
-
-    known: by what of m features depend on, the most rows so far, the launch of so many, and its kernel.
-    """
+class ConfigLaunches:
+    """The launches of a kernel with a Config for problems that differ in m, each made from an earlier one."""
 
     def __init__(self, kernel: Kernel, config: Any, backend: Backend):
         self._kernel, self._config, self._backend = kernel, config, backend
-        self.known: dict[int, tuple[int, Launch, CompiledKernel]] = {}
+        self._known: dict[int, tuple[int, Launch, CompiledKernel]] = {}
+        """By what of m features depend on: the most rows, the launch of so many, and its kernel."""
 
     def loaded(self, problem: Problem, *, copied: bool) -> LoadedLaunch | None:
         """A launch that is ready; None if its kernel is not loaded. copied: whether strides may change with m, too.
@@ -148,8 +146,8 @@ class Launches:
         The features of problems are the same for all m that the same powers of two up to 8 divide, unless rows are few.
         """
         rows, kernel, config, backend = problem.m, self._kernel, self._config, self._backend
-        key = rows if rows <= FEW_ROWS or problem.n <= FEW_ROWS else rows & -rows & 7
-        most, like, compiled = self.known.get(key, (0, None, None))
+        key = rows if rows <= FEW_ROWS else rows & -rows & 7
+        most, like, compiled = self._known.get(key, (0, None, None))
         if like is None or copied:
             like = launch = kernel.assemble(config, problem, backend.hardware, like)
         if not copied:  # the first one too, so that what is kept has the parameters that others copy
@@ -159,9 +157,7 @@ class Launches:
             if compiled is None or not backend.has_loaded(compiled):
                 return None
         if rows > most:
-            if len(self.known) >= MOST_CHOICES:
-                self.known.clear()
-            self.known[key] = rows, launch, compiled
+            self._known[key] = rows, launch, compiled
         return LoadedLaunch(launch, compiled, backend.prepare(compiled, launch.shape, launch.arguments))
 
 
@@ -175,7 +171,7 @@ class Family:
         self._few_rows = few_rows(problem.a.dtype)
         self._met: set[int] = set()
         self._known: _Known | None = None
-        self._launches: dict[tuple[str, Any], Launches] = {}
+        self._launches: dict[tuple[str, Any], ConfigLaunches] = {}
         """By kernel and Config."""
 
     def _has_rows(self, slot: Slot) -> bool:
@@ -204,17 +200,8 @@ class Family:
         if (scales := self._scales(member)) is not None:
             problem = problem.with_strides(SCALES[0], *scales.strides)
             spans = [_Row.of(scales, True) if row.slot.position == member.apart else row for row in spans]
-        found = self._choice(problem)
-        if found is None:
-            return None
-        choice, launches = found
-        if not choice.copied.copies:
-            loaded = launches.loaded(problem, copied=False)
-        elif (resized := choice.resized(problem, backend.hardware)) is not None:
-            choice, loaded = resized, self._with_copies(resized, launches)
-        else:
-            return None
-        if loaded is None:
+        prepared = self._prepared(problem)
+        if prepared is None:
             return None
         rows, (arrays, _, pointers, _) = member.rows, member.call
         more = rows - 1
@@ -223,8 +210,6 @@ class Family:
             self._form.check_overlap(arrays, pointers, bounds)
         if stream is not None:
             stream_handle(stream, backend)
-        launch, compiled, executable = loaded
-        prepared = Prepared(choice, compiled, executable, launch.exchanged)
         slots = partial(_resized, spans, rows)
         return Plan(self._form, problem, prepared, slots, pointers, alpha=alpha, beta=beta, bounds=bounds)
 
@@ -247,7 +232,33 @@ class Family:
             return None
         return Slot.of(position, signature, adopt(member.call.arrays[position], SCALES[0]))
 
-    def _choice(self, problem: Problem) -> tuple[Choice, Launches] | None:
+    def _prepared(self, problem: Problem) -> Prepared | None:
+        """What runs for a problem; None if the choice cannot be known, or a kernel is not loaded."""
+        found = self._choice(problem)
+        if found is None:
+            return None
+        choice, launches = found
+        if choice.copied.copies:
+            return self._with_copies(choice, launches, problem)
+        loaded = launches.loaded(problem, copied=False)
+        return loaded and Prepared(choice, loaded.compiled, loaded.executable, loaded.launch.exchanged)
+
+    def _with_copies(self, choice: Choice, launches: ConfigLaunches, problem: Problem) -> Prepared | None:
+        """The same of a choice with copies, which have the size of m, and are made ahead."""
+        resized = choice.resized(problem, self._backend.hardware)
+        if resized is None:
+            return None
+        copied = resized.copied
+        loaded = launches.loaded(copied.problem, copied=True)
+        steps = [self._launches_of(*step[:2]).loaded(step.problem, copied=True) for step in copied.steps]
+        ahead = [step.executable for step in steps if step is not None]
+        if loaded is None or len(ahead) < len(steps):
+            return None
+        exchanged = loaded.launch.exchanged
+        executable = copied.before(loaded.executable, ahead, self._backend, exchanged)
+        return Prepared(resized, loaded.compiled, executable, exchanged)
+
+    def _choice(self, problem: Problem) -> tuple[Choice, ConfigLaunches] | None:
         """The choice for a problem, but for its m, and its launches; None if it cannot be known from that for other m.
 
         It is the same for all m that `standing_for` gives one number, unless columns are few, or an entry of a tuned
@@ -279,26 +290,15 @@ class Family:
         known.choices[key] = found = choice, self._launches_of(choice.kernel, choice.config)
         return found
 
-    def _launches_of(self, kernel: Kernel, config: Any) -> Launches:
+    def _launches_of(self, kernel: Kernel, config: Any) -> ConfigLaunches:
         """The launches of a kernel with a Config."""
         key = kernel.name, config
         launches = self._launches.get(key)
         if launches is None:
             if len(self._launches) >= MOST_CHOICES:
                 self._launches.clear()
-            launches = self._launches[key] = Launches(kernel, config, self._backend)
+            launches = self._launches[key] = ConfigLaunches(kernel, config, self._backend)
         return launches
-
-    def _with_copies(self, choice: Choice, launches: Launches) -> LoadedLaunch | None:
-        """The launch of a choice with those that make its copies ahead of it; None if a kernel is not loaded."""
-        copied, backend = choice.copied, self._backend
-        loaded = launches.loaded(copied.problem, copied=True)
-        steps = [self._launches_of(*step[:2]).loaded(step.problem, copied=True) for step in copied.steps]
-        ahead = [step.executable for step in steps if step is not None]
-        if loaded is None or len(ahead) < len(steps):
-            return None
-        executable = copied.before(loaded.executable, ahead, backend, loaded.launch.exchanged)
-        return loaded._replace(executable=executable)
 
 
 def _resized(rows: Sequence[_Row], number: int) -> list[Slot]:

@@ -28,7 +28,7 @@ _CALLS_TO_DIRECT = 1
 class Prepared(NamedTuple):
     """The kernel and Config of a Plan, compiled and loaded.
 
-    choice: of the product, or without copies of one that differs in m alone. exchanged: whether its a is the problem's
+    choice: the product's; where nothing is copied, maybe that of another m. exchanged: whether its a is the problem's
     b.
     """
 

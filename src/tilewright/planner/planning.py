@@ -113,14 +113,14 @@ def range_plan_of(
 
     families = Families(choices)
 
-    def make(number: int, *arrays: Any, stream: Any) -> Plan:
+    def make(number: int, *arrays: Any, stream: Any) -> tuple[Plan, bool]:
         call = call_of(*arrays)
         member = Member.of(call)
         family = member and families.find(member)
         if member and family:
             made = family.plan(member, alpha=request.alpha, beta=request.beta, stream=stream)
             if made is not None:
-                return made
+                return made, family.has_met(number)
         of_call = request_of(call, stream)
         (expected,) = problems_of(request.operands, range(number, number + 1), request.problem, multiplies)
         expected = with_scales_of(of_call.problem, expected)
@@ -131,7 +131,7 @@ def range_plan_of(
         made = plan_of(of_call, choice and choice.resized(expected, backend.hardware))
         if member:
             families.add(member, of_call, made)
-        return made
+        return made, True
 
     return RangePlan(rows, len(launches), reasons, make, apart=cuts_k(request.problem.recipe))
 

@@ -16,7 +16,7 @@ MOST_ROWS = 1 << 20
 """The most numbers of rows that are prepared."""
 
 MOST_PLANS = 4096
-"""The most Plans that are kept; making one again takes some 50 us."""
+"""The most Plans that are kept."""
 
 _AS_MATRIX = "a.reshape(-1, a.shape[-1])"
 """The remedy for an a that is not 2-D."""
@@ -37,11 +37,12 @@ class RangePlan:
         rows: range,
         kernels: int,
         reasons: Mapping[int, tuple[str, ...]],
-        make: Callable[..., Plan],
+        make: Callable[..., tuple[Plan, bool]],
         *,
         apart: bool = False,
     ):
-        """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them.
+        """Prepare nothing: `make` plans for a number of rows and the arrays of a call, or refuses them, and says
+        whether to keep the Plan.
 
         reasons: `Choice.reasons` by numbers of rows, which may be empty. apart: whether scales of a may have any
         strides, each with a Plan of its own, as in `with_scales_of`.
@@ -50,8 +51,6 @@ class RangePlan:
         self.reason = _joined(reasons)
         self._make, self._apart = make, apart
         self._plans: dict[Hashable, Plan] = {}
-        self._met: set[Hashable] = set()
-        """Those of which a Plan was made once: one that may never come again would only fill memory."""
 
     def __call__(
         self,
@@ -90,21 +89,12 @@ class RangePlan:
         if rows not in self.rows:
             self._refuse(a)
         named = operands, outputs, scale_a, scale_b, zero_a, scale_out
-        plan = self._make(rows, a, b, c, bias, named, out, stream=stream)
-        if rows:  # arrays without rows have any strides
-            self._keep(key, plan)
+        plan, is_kept = self._make(rows, a, b, c, bias, named, out, stream=stream)
+        if is_kept and rows:  # arrays without rows have any strides
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
         return plan.first_call((a, b, c, bias, out), named, alpha, beta, stream)
-
-    def _keep(self, key: Hashable, plan: Plan) -> None:
-        """Keep a Plan that is made for the second time."""
-        if key not in self._met:
-            if len(self._met) >= MOST_PLANS:
-                self._met.clear()
-            self._met.add(key)
-            return
-        if len(self._plans) >= MOST_PLANS:
-            self._plans.clear()
-        self._plans[key] = plan
 
     def _refuse(self, a: Any) -> NoReturn:
         """Raise the error of an a that is not 2-D, or of other numbers of rows."""
