@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from tilewright.dtypes import FP8, DType, bf16, fp16, fp32, int8
@@ -107,14 +107,15 @@ LIMITS = {
 """By compute capability times ten."""
 
 
-def sector_bytes(shape: Sequence[int], strides: Sequence[int], nbytes: int) -> int:
+@lru_cache(maxsize=1024)  # new numbers of rows wait for this, and their weights are the same
+def sector_bytes(shape: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> int:
     """The bytes that hold an array's elements of `nbytes`, and what lies between them in the same sectors.
 
     Strides count elements; those of 0 repeat them. A piece of memory that lies apart has at least a sector.
     """
     if 0 in shape:
         return 0
-    steps = sorted((abs(stride) * nbytes, extent) for stride, extent in zip(strides, shape, strict=True) if stride)
+    steps = sorted([(abs(stride) * nbytes, extent) for stride, extent in zip(strides, shape, strict=True) if stride])
     pieces, piece = 1, nbytes
     for step, extent in steps:
         if step - piece < SECTOR_BYTES:

@@ -216,8 +216,12 @@ class Offers(NamedTuple):
         """Those for a problem that differs in m; None if they are others."""
         if not self.follow:
             return None
-        resized = [offer._replace(copied=copied) for offer in self.offers if (copied := offer.copied.resized(problem))]
-        return Offers(tuple(resized), True) if len(resized) == len(self.offers) else None
+        resized = []
+        for kernel, before, refusals in self.offers:
+            if (copied := before.resized(problem)) is None:
+                return None
+            resized.append(Offer(kernel, copied, refusals))
+        return Offers(tuple(resized), True)
 
     def choice(self, problem: Problem, hardware: Hardware, *, measured: bool = True, quiet: bool = False) -> Choice:
         """The best for the problem; the rest is as in `choose`."""
