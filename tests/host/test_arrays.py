@@ -14,7 +14,7 @@ from tilewright.arrays.cupy import CUPY
 from tilewright.arrays.dlpack import DLPACK
 from tilewright.arrays.jax import JAX
 from tilewright.arrays.numpy import NUMPY, NUMPY_SUBCLASSES
-from tilewright.arrays.torch import TORCH
+from tilewright.arrays.torch import TORCH, TorchLibrary
 from tilewright.errors import TilewrightError, UnavailableError
 from tilewright.operand import HOST
 
@@ -234,6 +234,21 @@ def test_a_masked_array_is_refused_again_and_again():
         for read in (adopt, describe):
             with pytest.raises(TypeError, match="a is a masked array"):
                 read(np.ma.masked_array(np.zeros((2, 2), np.float16)), "a")
+
+
+@pytest.mark.parametrize("module", ["numpy.ma", "torch", "cupy", "jax"])
+def test_a_module_that_another_thread_imports_has_no_arrays_yet(pretend, module):
+    pretend(module)
+    assert adopt(np.zeros((2, 3), np.float32), "a").shape == (2, 3)
+    with pytest.raises(TypeError, match="a is a object, which exports no array interface"):
+        adopt(object(), "a")
+
+
+def test_torch_is_asked_about_tracing_once_it_is_imported(pretend):
+    library, torch = TorchLibrary(), pretend("torch")
+    assert library.traces() is False
+    torch.compiler = SimpleNamespace(is_dynamo_compiling=lambda: True)
+    assert library.traces() is True
 
 
 def test_an_array_of_jax_cannot_be_written_nor_traced(jax):

@@ -1,5 +1,6 @@
 """Plans for a range of rows: what is compiled before, that nothing is afterwards, and what is refused."""
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -198,6 +199,11 @@ def test_the_plan_of_a_number_of_rows_is_kept_when_it_comes_again(backend, monke
     assert 1 <= len(plan._plans) <= 2
 
 
+def test_copies_of_a_range_plan_are_itself():
+    plan = tw.plan(f16(4, 8), f16(8, 8), m=range(1, 9), backend=RecordingBackend(H200, host_in_place=True))
+    assert copy.copy(plan) is copy.deepcopy({"layer": plan})["layer"] is plan
+
+
 def test_plans_that_no_family_makes_are_kept_at_once(backend):
     """Those of single rows, whose strides mean nothing."""
     plan = tw.plan(f16(7, 64), f16(64, 512), m=range(1, 8), backend=backend)
@@ -345,7 +351,7 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
         (f16(5, 128)[:, :64], f16(64, 32), {}, r"a is not as the plan wants it: .*strides of \(128, 1\) elements"),
         (f16(5 * 64 + 1)[1:].reshape(5, 64), f16(64, 32), {}, "a is not as .* aligned to 2 bytes instead of .*make"),
         (f16(5, 64).astype(np.float32), f16(64, 32).astype(np.float32), {}, "a is not as the plan wants it: fp32"),
-        (f16(5, 64), f16(64, 32), {"bias": f16(32)}, "for the operands a, b, out and called with a, b, bias, out"),
+        (f16(5, 64), f16(64, 32), {"bias": f16(32)}, "made for a, b and called with a, b, bias: make"),
     ):
         with pytest.raises(ValueError, match=message):
             plan(a, b, **addends)

@@ -200,7 +200,9 @@ def test_run_verifies_further_outputs():
         assert record["outputs"] == ["acc", "amax", "column_sums"]
     message = error("run", 8, 8, 8, "--outputs", "acc,sums")
     assert "--outputs has the output 'sums', which is unknown: use acc, amax, column_sums" in message
-    message = error("run", 8, 8, 8, "--outputs", "amax,acc,amax")
+    record = in_json("run", 9, 8, 7, "--backend", "emulator", "--outputs", "amax", "--outputs", "acc")
+    assert record["outputs"] == ["acc", "amax"]
+    message = error("run", 8, 8, 8, "--outputs", "amax,acc", "--outputs", "amax")
     assert "--outputs has the output 'amax' twice: give each once" in message
 
 

@@ -222,10 +222,12 @@ BAD = {
     changed(entries={}): "its entries are no list",
     changed(entries=[1]): "1 is no entry: give it exactly the members m, n, k",
     changed_entry(m="512"): "an entry has m='512': write one of type int",
-    changed_entry(m=True): "an entry has m='True': write one of type int",
+    changed_entry(m=True): "an entry has m=True: write one of type int",
     changed_entry(kernel="cublas"): "an entry has kernel='cublas': use wgmma",
     changed_entry(config={}): "an entry has another config than wgmma's: give it exactly the fields tile_m",
-    changed_entry(alignment=[[1]]): "an entry has alignment=[[1]]: write whole numbers",
+    changed_entry(alignment=[[1], 16, 16]): "an entry has alignment=[[1], 16, 16]: write one of 0, 1, 2, 4, 8",
+    changed_entry(alignment=[128]): "an entry has alignment=[128]: write one of 0, 1, 2, 4, 8, 16, 32, 64, 128 for",
+    changed_entry(alignment=[3, 16, 16]): "an entry has alignment=[3, 16, 16]: write one of 0, 1",
     changed_entry(layout="xx"): "an entry has layout='xx': write one of 'nn', 'nt', 'tn', 'tt'",
     changed_entry(dtype="fp33"): "an entry has dtype='fp33': write one of 'bf16', ",
     changed_entry(out_dtype=""): "an entry has out_dtype='': write one of 'bf16', ",
@@ -252,6 +254,11 @@ def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(fo
     tuned.store("H200-132").add([entry()])
     assert choose(product(), H200).config == UNUSUAL
     assert path.with_suffix(".damaged").read_text() == text
+
+
+def test_a_time_may_be_a_whole_number():
+    text = changed_entry(us=3)
+    assert [each.us for each in decode(text, "H200-132")[1].entries()] == [3.0]
 
 
 def test_an_entry_of_the_same_date_replaces_none(folder):

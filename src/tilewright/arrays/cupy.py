@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.arrays.cuda_interface import CudaInterface
+from tilewright.arrays.library import imported
 
 
 class CupyLibrary(CudaInterface):
@@ -12,8 +13,7 @@ class CupyLibrary(CudaInterface):
 
     def has(self, array: Any) -> bool:
         """Whether the array is CuPy's; does not import CuPy."""
-        cupy = sys.modules.get("cupy")
-        return cupy is not None and isinstance(array, cupy.ndarray)
+        return isinstance(array, imported("cupy", "ndarray"))
 
     def stream_reader(self, device: int) -> Callable[[Any, int], int]:
         """CuPy's current stream."""

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from tilewright.arrays.dlpack import DlpackLibrary
+from tilewright.arrays.library import imported
 from tilewright.errors import ArgumentTypeError, ArgumentValueError
 from tilewright.operand import Operand
 
@@ -13,8 +14,7 @@ class JaxLibrary(DlpackLibrary):
 
     def has(self, array: Any) -> bool:
         """Whether the array is JAX's, including traced ones; does not import JAX."""
-        jax = sys.modules.get("jax")
-        return jax is not None and isinstance(array, jax.Array)
+        return isinstance(array, imported("jax", "Array"))
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The read-only Operand of an array; refuses arrays that `jax.jit` traces, and deleted ones."""

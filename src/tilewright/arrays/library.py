@@ -1,5 +1,6 @@
 """The interface of an array library."""
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,6 +10,14 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentValueError
 from tilewright.operand import Operand, Signature
+
+
+def imported(module: str, name: str) -> Any:
+    """What an imported module has by this name, such as a class; else (), also while another thread imports it.
+
+    isinstance(array, ()) is False.
+    """
+    return getattr(sys.modules.get(module), name, ())
 
 
 class Library:

@@ -1,12 +1,11 @@
 """NumPy: arrays in host memory."""
 
-import sys
 from typing import Any
 
 import numpy as np
 
 from tilewright import dtypes
-from tilewright.arrays.library import Library, strides_in_elements
+from tilewright.arrays.library import Library, imported, strides_in_elements
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeError
 from tilewright.operand import HOST, Operand, Signature
@@ -28,8 +27,7 @@ class NumpySubclasses(Library):
 
     def adopt_at(self, pointer: int, array: Any, argument: str) -> Operand:
         """The same of an array whose address is known."""
-        masked = sys.modules.get("numpy.ma")  # np.ma would import it
-        if masked is not None and isinstance(array, masked.MaskedArray):
+        if isinstance(array, imported("numpy.ma", "MaskedArray")):  # np.ma would import it
             raise ArgumentTypeError(
                 f"{argument} is a masked array, which tilewright does not multiply: fill the mask first"
             )

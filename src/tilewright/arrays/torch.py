@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tilewright import dtypes
-from tilewright.arrays.library import Library, default_stream, without_memory
+from tilewright.arrays.library import Library, default_stream, imported, without_memory
 from tilewright.dtypes import DType
 from tilewright.errors import ArgumentTypeError, ArgumentValueError, UnsupportedError
 from tilewright.operand import HOST, Operand, Signature
@@ -29,11 +29,10 @@ class TorchLibrary(Library):
         """Whether torch.compile traces the caller, whose tensors then have no memory; asked in each call."""
 
     def _find_traces(self) -> bool:
-        torch = sys.modules.get("torch")
-        if torch is None:
+        compiler = imported("torch", "compiler")
+        if not compiler:  # not imported, or not yet; releases before 2.0 have none
             return False
-        # Releases before 2.1 do not tell.
-        self.traces = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", bool)
+        self.traces = getattr(compiler, "is_dynamo_compiling", bool)  # releases before 2.1 do not tell
         return self.traces()
 
     @staticmethod
@@ -44,8 +43,7 @@ class TorchLibrary(Library):
 
     def has(self, array: Any) -> bool:
         """Whether the object is a tensor; does not import torch."""
-        torch = sys.modules.get("torch")
-        return torch is not None and isinstance(array, torch.Tensor)
+        return isinstance(array, imported("torch", "Tensor"))
 
     def adopt(self, array: Any, argument: str) -> Operand:
         """The Operand of a tensor; refuses those without plain memory, and those that require gradients."""

@@ -139,8 +139,10 @@ GateOption = Annotated[
     ),
 ]
 OutputsOption = Annotated[
-    str | None,
-    typer.Option("--outputs", help="Further outputs: acc, amax, column_sums, with commas.", show_default=False),
+    list[str] | None,
+    typer.Option(
+        "--outputs", help="Further outputs: acc, amax, column_sums, with commas, or once for each.", show_default=False
+    ),
 ]
 BackendOption = Annotated[BackendName, typer.Option("--backend", help="Where to run.")]
 TensorCoresOption = Annotated[
@@ -220,7 +222,7 @@ def expression_of(
     epilogue: str | None,
     operands: list[str] | None,
     gate: GateName | None,
-    outputs: str | None = None,
+    outputs: list[str] | None = None,
     *,
     bias: bool = False,
     activation: ActivationName | None = None,
@@ -234,7 +236,7 @@ def expression_of(
     from tilewright.expression.grammar import parse
     from tilewright.expression.tree import finished_text
 
-    if epilogue is None and gate is None and outputs is None and not operands:
+    if epilogue is None and gate is None and not outputs and not operands:
         if not scaled or not (bias or activation):
             return {}
         epilogue = finished_text(activation and activation.value, sums="acc + bias" if bias else "acc")
@@ -251,7 +253,7 @@ def expression_of(
         )
     forms = forms_of(operands)
     expression = parse(epilogue, list(forms), gate and gate.value)
-    expression = expression._replace(outputs=() if outputs is None else outputs_of(outputs, "--outputs"))
+    expression = expression._replace(outputs=outputs_of(",".join(outputs), "--outputs") if outputs else ())
     return {"expression": expression, "forms": tuple(forms[name] for name in expression.operands)}
 
 

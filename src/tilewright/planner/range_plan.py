@@ -1,6 +1,6 @@
 """A RangePlan: plans for every number of rows in a range, of which no call compiles, tunes or loads anything."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from tilewright.arrays import adopt, describe
@@ -102,6 +102,12 @@ class RangePlan:
         remedy = "make a plan with a range that has this number" if len(shape) == 2 else f"pass {_AS_MATRIX}"
         raise ArgumentValueError(f"a has shape {shape}, and the plan is for 2-D arrays of m={self.rows} rows: {remedy}")
 
+    def __copy__(self) -> "RangePlan":
+        return self  # as a Plan
+
+    def __deepcopy__(self, memo: object) -> "RangePlan":
+        return self
+
     def __reduce__(self) -> NoReturn:
         raise not_pickled("a RangePlan")
 
@@ -145,8 +151,7 @@ def refuse_others(problem: Problem, expected: Problem) -> None:
     matrices, wanted = dict(problem.operands()), dict(expected.operands())
     if matrices.keys() != wanted.keys():
         raise ArgumentValueError(
-            f"the plan was made for the operands {', '.join(wanted)} and called with {', '.join(matrices)}: make "
-            f"another plan"
+            f"the plan was made for {_named(wanted)} and called with {_named(matrices)}: make another plan"
         )
     for name, matrix in matrices.items():
         other = wanted[name]
@@ -160,6 +165,11 @@ def refuse_others(problem: Problem, expected: Problem) -> None:
             )
 
 
+def _named(matrices: Iterable[str]) -> str:
+    """The operands by name, without out, which need not be given."""
+    return ", ".join(name for name in matrices if name != "out")
+
+
 def _said(matrix: Matrix) -> str:
     strides = matrix.row_stride, matrix.column_stride
     return f"{matrix.dtype} with strides of {strides} elements, aligned to {matrix.alignment} bytes"
@@ -170,7 +180,9 @@ def check_rows(rows: Any, operands: Mapping[str, Operand], *, kernel: str, confi
     if not isinstance(rows, range):
         raise ArgumentTypeError(f"m={rows!r} is not a range: pass one, such as range(1, 4097)")
     if not rows or len(rows) > MOST_ROWS or min(rows) < 0:  # in this order: min walks the range
-        raise ArgumentValueError(f"m={rows} must have 1 to {MOST_ROWS:,} numbers of rows, none below 0")
+        raise ArgumentValueError(
+            f"m={rows} must have 1 to {MOST_ROWS:,} numbers of rows, none below 0: pass one such as range(1, 4097)"
+        )
     for name, remedy in (("a", _AS_MATRIX), ("b", "b.reshape(-1, 1)")):
         shape = operands[name].shape
         if len(shape) < 2 or (name == "a" and len(shape) > 2):

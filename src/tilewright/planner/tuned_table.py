@@ -113,10 +113,11 @@ class Entry(NamedTuple):
         """The entry that `as_dict` wrote; an ArgumentValueError says what is wrong with another."""
         if not isinstance(values, dict) or values.keys() != _TYPES.keys():
             raise ArgumentValueError(f"{str(values)[:80]} is no entry: give it exactly the members {', '.join(_TYPES)}")
+        values = values | ({"us": float(values["us"])} if type(values["us"]) is int else {})
         for name, kind in _TYPES.items():
             if type(values[name]) is not kind:
                 raise ArgumentValueError(
-                    f"an entry has {name}={str(values[name])[:80]!r}: write one of type {kind.__name__}"
+                    f"an entry has {name}={_brief(values[name])}: write one of type {kind.__name__}"
                 )
         for name in ("m", "n", "k", "batch", "us"):
             if not 0 < values[name] < inf:
@@ -126,10 +127,14 @@ class Entry(NamedTuple):
         for name, known in _VALUES.items():
             if values[name] not in known:
                 raise ArgumentValueError(
-                    f"an entry has {name}={values[name][:80]!r}: write one of {', '.join(map(repr, known))}"
+                    f"an entry has {name}={_brief(values[name])}: write one of {', '.join(map(repr, known))}"
                 )
-        if not all(type(nbytes) is int for nbytes in values["alignment"]):
-            raise ArgumentValueError(f"an entry has alignment={str(values['alignment'])[:80]}: write whole numbers")
+        alignment = values["alignment"]
+        if len(alignment) != 3 or not all(type(each) is int and each in _ALIGNMENTS for each in alignment):
+            raise ArgumentValueError(
+                f"an entry has alignment={_brief(alignment)}: write one of {', '.join(map(str, _ALIGNMENTS))} for each "
+                f"of a, b and out"
+            )
         fields = fields_of(KERNELS[values["kernel"]].config_type)
         if values["config"].keys() != fields.keys():
             raise ArgumentValueError(
@@ -149,7 +154,7 @@ class Entry(NamedTuple):
         for name, field in fields_of(KERNELS[self.kernel].config_type).items():
             value = self.config[name]
             if type(value) is not field.type or (field.values and value not in field.values):
-                raise ArgumentValueError(f"an entry has a config with {name}={str(value)[:80]!r}: write one {field}")
+                raise ArgumentValueError(f"an entry has a config with {name}={_brief(value)}: write one {field}")
 
     def made_config(self) -> Any:
         """The Config."""
@@ -170,6 +175,13 @@ _VALUES: dict[str, tuple[str, ...]] = {
     "shared": ("", "a", "b", "a b"),
 }
 """What members of text may say."""
+
+_ALIGNMENTS = (0, *(1 << power for power in range(LINE.bit_length())))
+
+
+def _brief(value: object) -> str:
+    """A value as Python writes it, cut short."""
+    return repr(value[:80]) if isinstance(value, str) else str(value)[:80]
 
 
 def bucket(m: int) -> int:
@@ -262,7 +274,9 @@ def decode(text: str, gpu: str | None = None, *, current: bool = False) -> tuple
     if content["format"] != FORMAT:
         raise ArgumentValueError(f"it has format {content['format']!r}, and this version reads {FORMAT}: tune again")
     if not isinstance(content["gpu"], str) or gpu not in (None, content["gpu"]):
-        raise ArgumentValueError(f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU")
+        raise ArgumentValueError(
+            f"it is for GPU {content['gpu']!r}, and this one is {gpu!r}: tune on this GPU, or name that one"
+        )
     if not isinstance(content["entries"], list):
         raise ArgumentValueError("its entries are no list: take an undamaged copy")
     named = [entry.get("kernel") for entry in content["entries"] if isinstance(entry, dict)]
