@@ -127,7 +127,7 @@ class Copied(NamedTuple):
 
     def remarks(self, hardware: Hardware) -> tuple[str, ...]:
         """What each call makes first and why, and what that costs; none if it makes nothing."""
-        if not self.nbytes:
+        if not self.copies:
             return ()
         said = []
         for made, step in zip(self._made("copies", "sums"), self.steps, strict=True):
