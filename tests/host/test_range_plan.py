@@ -351,7 +351,7 @@ def test_other_arrays_than_those_of_the_plan_are_refused(backend):
         (f16(5, 128)[:, :64], f16(64, 32), {}, r"a is not as the plan wants it: .*strides of \(128, 1\) elements"),
         (f16(5 * 64 + 1)[1:].reshape(5, 64), f16(64, 32), {}, "a is not as .* aligned to 2 bytes instead of .*make"),
         (f16(5, 64).astype(np.float32), f16(64, 32).astype(np.float32), {}, "a is not as the plan wants it: fp32"),
-        (f16(5, 64), f16(64, 32), {"bias": f16(32)}, "made for a, b and called with a, b, bias: make"),
+        (f16(5, 64), f16(64, 32), {"bias": f16(32)}, "for the operands a, b and called with a, b, bias: make"),
     ):
         with pytest.raises(ValueError, match=message):
             plan(a, b, **addends)

@@ -233,6 +233,7 @@ BAD = {
     changed_entry(out_dtype=""): "an entry has out_dtype='': write one of 'bf16', ",
     changed_entry(shared="b a"): "an entry has shared='b a': write one of '', 'a', 'b', 'a b'",
     changed_entry(k=0): "an entry has k=0: write a number above 0",
+    changed_entry(us=10**400): f"an entry has us=1{'0' * 79}: write one of type float",
     changed_entry(us=float("nan")): "an entry has us=nan: write a number above 0",
 }
 

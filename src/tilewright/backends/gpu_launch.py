@@ -81,7 +81,7 @@ class GpuKernel:
         """The tensor map of this index at an address."""
         last_spec, last_pointer, encoded = self.encoded[index]
         if pointer != last_pointer or spec != last_spec:
-            encoded = _encoded(spec, pointer, self.context)
+            encoded = encode(spec, pointer, self.context)
             self.encoded[index] = spec, pointer, encoded
         return encoded
 
@@ -146,11 +146,11 @@ class GpuExecutable:
         return encoded
 
 
-def _encoded(spec: TensorMapSpec, address: int, context: Context) -> Any:
+def encode(spec: TensorMapSpec, address: int, context: Context) -> Any:
     """The driver's tensor map of an operand at an address of this context's GPU."""
     if not context.is_current:  # the calling thread may have none, or that of a GPU with other maps
         with context:
-            return _encoded(spec, address, context)
+            return encode(spec, address, context)
     kind, rank, form = _form(spec.dtype, spec.strides, spec.box, spec.swizzle)
     result = _encode(kind, rank, address, [_words(extent) for extent in spec.shape], *form)
     return result[1] if not result[0] else checked(result, f"encoding the tensor map {spec} at {address:#x}")

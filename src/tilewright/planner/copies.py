@@ -127,8 +127,6 @@ class Copied(NamedTuple):
 
     def remarks(self, hardware: Hardware) -> tuple[str, ...]:
         """What each call makes first and why, and what that costs; none if it makes nothing."""
-        if not self.copies:
-            return ()
         said = []
         for made, step in zip(self._made("copies", "sums"), self.steps, strict=True):
             work = "copying" if step.kernel is REPACK else "summing"

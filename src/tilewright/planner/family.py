@@ -286,7 +286,7 @@ class Family:
             return None
         if len(known.choices) >= MOST_CHOICES:
             known.choices.clear()
-        choice = resized.choice(problem, hardware, measured=bool(known.measured))
+        choice = resized.choice(problem, hardware)
         known.choices[key] = found = choice, self._launches_of(choice.kernel, choice.config)
         return found
 

@@ -151,7 +151,7 @@ def refuse_others(problem: Problem, expected: Problem) -> None:
     matrices, wanted = dict(problem.operands()), dict(expected.operands())
     if matrices.keys() != wanted.keys():
         raise ArgumentValueError(
-            f"the plan was made for {_named(wanted)} and called with {_named(matrices)}: make another plan"
+            f"the plan was made for the operands {_named(wanted)} and called with {_named(matrices)}: make another plan"
         )
     for name, matrix in matrices.items():
         other = wanted[name]

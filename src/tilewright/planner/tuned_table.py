@@ -13,7 +13,7 @@ from tilewright.errors import ArgumentValueError
 from tilewright.kernels.config_fields import fields_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
-from tilewright.rounding import round_up
+from tilewright.rounding import MOST_COUNTED, round_up
 
 FORMAT = 2
 """The format of the files; others are refused."""
@@ -113,7 +113,8 @@ class Entry(NamedTuple):
         """The entry that `as_dict` wrote; an ArgumentValueError says what is wrong with another."""
         if not isinstance(values, dict) or values.keys() != _TYPES.keys():
             raise ArgumentValueError(f"{str(values)[:80]} is no entry: give it exactly the members {', '.join(_TYPES)}")
-        values = values | ({"us": float(values["us"])} if type(values["us"]) is int else {})
+        if type(us := values["us"]) is int and abs(us) <= MOST_COUNTED:
+            values = values | {"us": float(us)}
         for name, kind in _TYPES.items():
             if type(values[name]) is not kind:
                 raise ArgumentValueError(
@@ -169,7 +170,7 @@ _TYPES: dict[str, type] = {
 
 
 _VALUES: dict[str, tuple[str, ...]] = {
-    "layout": ("nn", "nt", "tn", "tt"),
+    "layout": tuple(a + b for a in "nt" for b in "nt"),
     "dtype": tuple(" by ".join(dict.fromkeys((a.name, b.name))) for a, b in PRODUCTS),
     "out_dtype": tuple(dtype.name for dtype in SUPPORTED),
     "shared": ("", "a", "b", "a b"),
