@@ -51,6 +51,7 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     alone = in_json(*wide, "tile_m=128,tile_n=72")  # the planner's choice has clusters of four
     assert alone["predicted_time_us"] == in_json(*wide, "tile_m=128,tile_n=72,cluster_m=1")["predicted_time_us"]
     assert "--config='' is no list of fields" in error(*small, "")
+    assert "begins a Config of another kernel than 'wgmma', which has Wgmma" in error(*small, "MmaConfig(tile_m=64)")
     assert "--config='stages=٣' is no value of stages" in error(*small, "stages=٣")
     assert "none runs without elements of out: leave it out" in error("run", 0, 72, 64, *small[4:], "stages=3")
     no_fields = error("run", 64, 64, 64, "--gpu", "H200", "--kernel", "wgmma_basic", "--config", "tile_m=64")
@@ -177,6 +178,7 @@ def test_run_refuses_zero_points_of_others(dtype, recipe):
         (("--recipe", "row"), "--recipe='row' is not for bf16, which a is: leave it out"),
         (("--dtype", "int8", "--recipe", "1x128_1x128"), "--recipe='1x128_1x128' is not for int8"),
         (("--dtype", "int8", "--fast-accumulation"), "--fast-accumulation=True is for sums of fp8"),
+        (("--b-dtype", "fp16"), "--b-dtype=fp16 is not multiplied by bf16, a's type here: give --dtype, too"),
         (("--dtype", "fp8_e4m3", "--b-dtype", "int8"), "--dtype is fp8_e4m3 and b is int8: beside this a, b must be"),
         (("--dtype", "int8", "--recipe", "row", "--out-dtype", "int32"), "--out-dtype is int32, and a product of int8"),
     ],

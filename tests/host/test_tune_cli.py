@@ -324,5 +324,5 @@ def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
         wrong = entry(m=7)
         broken.write_text(encode(Table([wrong._replace(config={**wrong.config, field: value})]), "H200-132"))
         said = error("tune", "--import", str(broken), "--gpu", "H200")
-        assert f"an entry has a config with {field}={value!r}: write one" in said
+        assert f": it has a config with {field}={value!r}: write one" in said
     assert Store("H200-132").table().entries() == [entry()]

@@ -100,6 +100,11 @@ def _values(kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequen
     fields, whole = fields_of(kernel.config_type), ",".join(texts)
     values: dict[str, Any] = {}
     for part in (part for text in texts for part in _parts(text, kernel.config_type.__name__)):
+        if fields and re.match(r"\s*\w+\(", part):
+            raise ArgumentValueError(
+                f"--config={part!r} begins a Config of another kernel than {kernel.name!r}, which has "
+                f"{kernel.config_type.__name__}(...): take that, or give fields alone, NAME=VALUE,NAME=VALUE"
+            )
         name, _, value = (word.strip().strip("'") for word in part.partition("="))
         if not (name and value):
             raise ArgumentValueError(f"--config={whole!r} is no list of fields: write NAME=VALUE,NAME=VALUE")

@@ -208,6 +208,8 @@ class ElementOptions:
         if self.dtype is not None or usual is None:
             usual = Elements.of(dtypes.parse(self.dtype or "bf16", "--dtype"))
         b = usual.b if self.b_dtype is None else dtypes.parse(self.b_dtype, "--b-dtype")
+        if self.dtype is None and (usual.a, b) not in dtypes.PRODUCTS:
+            raise ArgumentValueError(f"--b-dtype={b} is not multiplied by {usual.a}, a's type here: give --dtype, too")
         recipe = usual.recipe if self.recipe is None else self.recipe.value
         same = (b, recipe) == (usual.b, usual.recipe)
         out = dtypes.by_name(self.out_dtype) or (usual.out if same else None)

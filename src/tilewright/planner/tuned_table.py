@@ -1,7 +1,7 @@
 """Tables of tuned Configs: what an entry says, how entries are found, and the text of a file of them."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
@@ -118,34 +118,34 @@ class Entry(NamedTuple):
         for name, kind in _TYPES.items():
             if type(values[name]) is not kind:
                 raise ArgumentValueError(
-                    f"an entry has {name}={_brief(values[name])}: write one of type {kind.__name__}"
+                    f"it has {name}={_brief(values[name])}: write one of type {kind.__name__}"
                 )
         for name in ("m", "n", "k", "batch", "us"):
             if not 0 < values[name] < inf:
-                raise ArgumentValueError(f"an entry has {name}={values[name]}: write a number above 0")
+                raise ArgumentValueError(f"it has {name}={values[name]}: write a number above 0")
         if values["kernel"] not in KERNELS:
-            raise ArgumentValueError(f"an entry has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
+            raise ArgumentValueError(f"it has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
         for name, known in _VALUES.items():
             if values[name] not in known:
                 raise ArgumentValueError(
-                    f"an entry has {name}={_brief(values[name])}: write one of {', '.join(map(repr, known))}"
+                    f"it has {name}={_brief(values[name])}: write one of {', '.join(map(repr, known))}"
                 )
         alignment = values["alignment"]
         if len(alignment) != 3 or not all(type(each) is int and each in _ALIGNMENTS for each in alignment):
             raise ArgumentValueError(
-                f"an entry has alignment={_brief(alignment)}: write one of {', '.join(map(str, _ALIGNMENTS))} for each "
+                f"it has alignment={_brief(alignment)}: write one of {', '.join(map(str, _ALIGNMENTS))} for each "
                 f"of a, b and out"
             )
         fields = fields_of(KERNELS[values["kernel"]].config_type)
         if values["config"].keys() != fields.keys():
             raise ArgumentValueError(
-                f"an entry has another config than {values['kernel']}'s: give it exactly the fields {', '.join(fields)}"
+                f"it has another config than {values['kernel']}'s: give it exactly the fields {', '.join(fields)}"
             )
         try:
             datetime.fromisoformat(values["date"])
         except ValueError:
             raise ArgumentValueError(
-                f"an entry has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
+                f"it has date={values['date'][:80]!r}: write one in ISO 8601, such as 2026-11-22T14:00:00+00:00"
             ) from None
         key = Key(**{name: values[name] for name in Key._fields} | {"alignment": tuple(values["alignment"])})
         return cls(key, *(values[name] for name in ("m", "kernel", "config", "us", "date", "nvrtc")))
@@ -155,7 +155,7 @@ class Entry(NamedTuple):
         for name, field in fields_of(KERNELS[self.kernel].config_type).items():
             value = self.config[name]
             if type(value) is not field.type or (field.values and value not in field.values):
-                raise ArgumentValueError(f"an entry has a config with {name}={_brief(value)}: write one {field}")
+                raise ArgumentValueError(f"it has a config with {name}={_brief(value)}: write one {field}")
 
     def made_config(self) -> Any:
         """The Config."""
@@ -284,4 +284,13 @@ def decode(text: str, gpu: str | None = None, *, current: bool = False) -> tuple
     kernels = tuple(name for name in KERNELS if name in named)
     if current and kernels and content["kernels"] != kernels_digest(kernels):
         raise ArgumentValueError("it was measured with other kernels than this version's: tune again")
-    return content["gpu"], Table(map(Entry.from_dict, content["entries"]))
+    return content["gpu"], Table(_entries(content["entries"]))
+
+
+def _entries(values: list[Any]) -> Iterator[Entry]:
+    """The entries of a file; an ArgumentValueError says which one is wrong."""
+    for number, each in enumerate(values, 1):
+        try:
+            yield Entry.from_dict(each)
+        except ArgumentValueError as error:
+            raise ArgumentValueError(f"entry {number} of {len(values)}: {error}") from None
