@@ -226,7 +226,7 @@ BAD = {
     changed_entry(kernel="cublas"): "entry 1 of 1: it has kernel='cublas': use wgmma",
     changed_entry(config={}): "entry 1 of 1: it has another config than wgmma's: give it exactly the fields tile_m",
     changed_entry(alignment=[[1], 16, 16]): "entry 1 of 1: it has alignment=[[1], 16, 16]: write one of 0, 1, 2, 4, 8",
-    changed_entry(alignment=[128]): "entry 1 of 1: it has alignment=[128]: write one of 0, 1, 2, 4, 8, 16, 32, 64, 128 for",
+    changed_entry(alignment=[128]): "entry 1 of 1: it has alignment=[128]: write one of 0, 1, 2, 4, 8, 16, 32, 64, 128",
     changed_entry(alignment=[3, 16, 16]): "entry 1 of 1: it has alignment=[3, 16, 16]: write one of 0, 1",
     changed_entry(layout="xx"): "entry 1 of 1: it has layout='xx': write one of 'nn', 'nt', 'tn', 'tt'",
     changed_entry(dtype="fp33"): "entry 1 of 1: it has dtype='fp33': write one of 'bf16', ",

@@ -117,9 +117,7 @@ class Entry(NamedTuple):
             values = values | {"us": float(us)}
         for name, kind in _TYPES.items():
             if type(values[name]) is not kind:
-                raise ArgumentValueError(
-                    f"it has {name}={_brief(values[name])}: write one of type {kind.__name__}"
-                )
+                raise ArgumentValueError(f"it has {name}={_brief(values[name])}: write one of type {kind.__name__}")
         for name in ("m", "n", "k", "batch", "us"):
             if not 0 < values[name] < inf:
                 raise ArgumentValueError(f"it has {name}={values[name]}: write a number above 0")
