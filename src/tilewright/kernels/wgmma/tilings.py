@@ -91,13 +91,19 @@ _ROWS = (
 _ROWS_OF_BYTES = {
     1: (_Row(128, (112, 128, 144, 152, 160, 176, 192), cluster_m=2, ping_pong=True),),
     2: (
-        _Row(128, (200,), ping_pong=True),
-        _Row(128, (128, 144, 160, 176, 192), cluster_n=2, ping_pong=True),
-        _Row(192, (64, 104, 128), ping_pong=True),
-        _Row(192, (104, 112, 128), cluster_n=2, ping_pong=True),
+        _Row(64, (88, 160, 184, 216), cluster_m=4),
+        _Row(64, (160,), cluster_n=2),
+        _Row(128, (184, 200), ping_pong=True),
+        _Row(128, (144,), cluster_n=2),
+        _Row(128, (64, 72, 120, 128, 144, 160, 176, 184, 192), cluster_n=2, ping_pong=True),
+        _Row(128, (216, 232, 248), cluster_m=2),
+        _Row(128, (144, 192, 200), cluster_m=2, ping_pong=True),
+        _Row(192, (64, 104, 112, 128), ping_pong=True),
+        _Row(192, (120, 192), cluster_n=2),
+        _Row(192, (96, 104, 112, 120, 128), cluster_n=2, ping_pong=True),
         _Row(256, (96,), cluster_n=2, ping_pong=True),
-        _Row(256, (184,), cluster_n=2),
-        _Row(256, (152,), cluster_m=2),
+        _Row(256, (152, 184), cluster_n=2),
+        _Row(256, (144, 152, 160), cluster_m=2),
     ),
 }
 """Those for elements of so many bytes alone: of others, they won nothing, or too few products were measured."""
