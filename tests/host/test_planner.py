@@ -71,7 +71,7 @@ CHOICES = (
     (
         "4096x4096x4096 nt bf16",
         H100_PCIE,
-        WgmmaConfig(tile_n=200, stages=5, group_m=11, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
+        WgmmaConfig(tile_n=200, stages=5, cluster_m=2, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True),
     ),
     (
         "4096x4096x4096 nt bf16",
@@ -138,7 +138,9 @@ CHOICES = (
     (
         "8 of 512x512x512 nn fp16",
         H200,
-        WgmmaConfig(tile_n=128, stages=7, cluster_m=2, group_m=1, epilogue="direct", overlap=False, wait_depth=1),
+        WgmmaConfig(
+            tile_n=64, stages=9, cluster_n=2, group_m=4, epilogue="direct", overlap=False, wait_depth=1, ping_pong=True
+        ),
     ),
     (
         "510x1024x12800 nt bf16",
