@@ -325,4 +325,11 @@ def test_a_table_of_another_gpu_is_not_imported_and_nothing_is_lost(tmp_path):
         broken.write_text(encode(Table([wrong._replace(config={**wrong.config, field: value})]), "H200-132"))
         said = error("tune", "--import", str(broken), "--gpu", "H200")
         assert f": it has a config with {field}={value!r}: write one" in said
+    for wrong, reason in (
+        (entry(stages=50, date="2026-12-01"), "512x512x512 bf16 nt: its Config cannot be used: it needs"),
+        (entry(stages=1, date="2026-12-01"), "its Config cannot be used: it breaks the rule `stages >= 2`"),
+        (entry()._replace(key=entry().key._replace(dtype="fp32")), "wgmma does not take it: wgmma multiplies"),
+    ):
+        broken.write_text(encode(Table([wrong]), "H200-132"))
+        assert reason in error("tune", "--import", str(broken), "--gpu", "H200")
     assert Store("H200-132").table().entries() == [entry()]

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from support.further_cases import drawn_cases
 from tilewright.bench.inputs import Shape
 from tilewright.cli.products import problem_of
 from tilewright.dtypes import bf16, fp16, fp32
@@ -22,6 +23,7 @@ from tilewright.kernels.registry import KERNELS
 from tilewright.kernels.wgmma.config import WgmmaConfig
 from tilewright.planner import tuned
 from tilewright.planner.choose import asked, choose, exact_entry
+from tilewright.planner.copies import Copied, copied
 from tilewright.planner.tuned import Store
 from tilewright.planner.tuned_table import Entry, Key, Table, bucket, decode, encode
 from tilewright.problem import Epilogue, Matrix, Problem
@@ -221,10 +223,11 @@ BAD = {
     changed(gpu=7): "it is for GPU 7",
     changed(entries={}): "its entries are no list",
     changed(entries=[1]): "entry 1 of 1: 1 is no entry: give it exactly the members m, n, k",
+    changed_entry(color=1): "entry 1 of 1: it has 'color': give it exactly the members m, n, k",
     changed_entry(m="512"): "entry 1 of 1: it has m='512': write one of type int",
     changed_entry(m=True): "entry 1 of 1: it has m=True: write one of type int",
     changed_entry(kernel="cublas"): "entry 1 of 1: it has kernel='cublas': use wgmma",
-    changed_entry(config={}): "entry 1 of 1: it has another config than wgmma's: give it exactly the fields tile_m",
+    changed_entry(config={}): "entry 1 of 1: it has a config with no tile_m and no tile_n and no stages",
     changed_entry(alignment=[[1], 16, 16]): "entry 1 of 1: it has alignment=[[1], 16, 16]: write one of 0, 1, 2, 4, 8",
     changed_entry(alignment=[128]): "entry 1 of 1: it has alignment=[128]: write one of 0, 1, 2, 4, 8, 16, 32, 64, 128",
     changed_entry(alignment=[3, 16, 16]): "entry 1 of 1: it has alignment=[3, 16, 16]: write one of 0, 1",
@@ -232,9 +235,9 @@ BAD = {
     changed_entry(dtype="fp33"): "entry 1 of 1: it has dtype='fp33': write one of 'bf16', ",
     changed_entry(out_dtype=""): "entry 1 of 1: it has out_dtype='': write one of 'bf16', ",
     changed_entry(shared="b a"): "entry 1 of 1: it has shared='b a': write one of '', 'a', 'b', 'a b'",
-    changed_entry(k=0): "entry 1 of 1: it has k=0: write a number above 0",
+    changed_entry(k=0): "entry 1 of 1: it has k=0: write a finite number above 0",
     changed_entry(us=10**400): f"entry 1 of 1: it has us=1{'0' * 79}: write one of type float",
-    changed_entry(us=float("nan")): "entry 1 of 1: it has us=nan: write a number above 0",
+    changed_entry(us=float("nan")): "entry 1 of 1: it has us=nan: write a finite number above 0",
 }
 
 
@@ -255,6 +258,22 @@ def test_a_file_that_is_no_table_is_refused_ignored_with_one_warning_and_kept(fo
     tuned.store("H200-132").add([entry()])
     assert choose(product(), H200).config == UNUSUAL
     assert path.with_suffix(".damaged").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["wgmma", "mma", "simt", "gemv", "wgmma, operands copied"])
+def test_an_entry_of_what_the_planner_offers_is_usable(name):
+    kernel, checked = KERNELS[name.partition(",")[0]], 0
+    for case, _ in drawn_cases(name, 40, "usable"):
+        problem = case.problem()
+        found = copied(problem, kernel, H200)
+        if problem.is_empty or problem.k == 0 or not isinstance(found, Copied):
+            continue
+        config = kernel.best(found.problem, H200)
+        made = entry(problem, config, kernel=kernel.name)
+        assert Key.of(made.plain_problem) == made.key._replace(epilogue=Key.of(made.plain_problem).epilogue)
+        tuned.require_usable(made, H200)
+        checked += 1
+    assert checked
 
 
 def test_a_time_may_be_a_whole_number():

@@ -96,14 +96,17 @@ def changed(
 def _values(kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequence[str]) -> dict[str, Any]:
     """The fields of texts, each of which may be a Config as it is printed."""
     from tilewright.kernels.config_fields import fields_of
+    from tilewright.kernels.registry import KERNELS
 
     fields, whole = fields_of(kernel.config_type), ",".join(texts)
     values: dict[str, Any] = {}
     for part in (part for text in texts for part in _parts(text, kernel.config_type.__name__)):
-        if fields and re.match(r"\s*\w+\(", part):
+        if fields and (begun := re.match(r"\s*(\w+)\(", part)):
+            of = [each.name for each in KERNELS.values() if each.config_type.__name__ == begun[1]]
+            remedy = f"take kernel {of[0]}, or " if of else ""
             raise ArgumentValueError(
-                f"--config={part!r} begins a Config of another kernel than {kernel.name!r}, which has "
-                f"{kernel.config_type.__name__}(...): take that, or give fields alone, NAME=VALUE,NAME=VALUE"
+                f"--config={whole!r} begins with {begun[1]}(, and kernel {kernel.name!r} has "
+                f"{kernel.config_type.__name__}: {remedy}give fields of thatgive fields of that"
             )
         name, _, value = (word.strip().strip("'") for word in part.partition("="))
         if not (name and value):

@@ -241,6 +241,24 @@ def best(problem: Problem, solved: Mapping[str, Problem], hardware: Hardware) ->
     return None
 
 
+def require_usable(entry: Entry, hardware: Hardware) -> None:
+    """Raise an ArgumentValueError for an entry whose kernel does not take its product, or whose Config breaks a rule.
+
+    What depends on the epilogue is found when the entry is used.
+    """
+    from tilewright.planner.copies import Copied, copied
+
+    entry.check_config()
+    kernel = KERNELS[entry.kernel]
+    found = copied(entry.plain_problem, kernel, hardware)
+    if not isinstance(found, Copied):
+        raise ArgumentValueError(f"{entry.kernel} does not take it: {found}")
+    try:
+        kernel.check(entry.made_config(), found.problem, hardware)
+    except ConfigError as error:
+        raise ArgumentValueError(f"its Config cannot be used: {error.fault}") from None
+
+
 def changed_fields(config: Any, other: Any) -> str:
     """The fields in which a Config differs from another; all of it if that is of another type."""
     if type(config) is not type(other):

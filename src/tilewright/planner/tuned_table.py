@@ -8,12 +8,12 @@ from hashlib import sha256
 from math import gcd, inf
 from typing import Any, NamedTuple
 
-from tilewright.dtypes import PRODUCTS, SUPPORTED
+from tilewright.dtypes import PRODUCTS, SUPPORTED, DType, by_name
 from tilewright.errors import ArgumentValueError
 from tilewright.kernels.config_fields import fields_of
 from tilewright.kernels.registry import KERNELS
 from tilewright.problem import Matrix, Problem
-from tilewright.rounding import MOST_COUNTED, round_up
+from tilewright.rounding import MOST_COUNTED, ceil_div, round_up
 
 FORMAT = 2
 """The format of the files; others are refused."""
@@ -111,8 +111,10 @@ class Entry(NamedTuple):
     @classmethod
     def from_dict(cls, values: Any) -> "Entry":
         """The entry that `as_dict` wrote; an ArgumentValueError says what is wrong with another."""
-        if not isinstance(values, dict) or values.keys() != _TYPES.keys():
+        if not isinstance(values, dict):
             raise ArgumentValueError(f"{str(values)[:80]} is no entry: give it exactly the members {', '.join(_TYPES)}")
+        if wrong := _difference(values, _TYPES):
+            raise ArgumentValueError(f"it has {wrong}: give it exactly the members {', '.join(_TYPES)}")
         if type(us := values["us"]) is int and abs(us) <= MOST_COUNTED:
             values = values | {"us": float(us)}
         for name, kind in _TYPES.items():
@@ -120,7 +122,7 @@ class Entry(NamedTuple):
                 raise ArgumentValueError(f"it has {name}={_brief(values[name])}: write one of type {kind.__name__}")
         for name in ("m", "n", "k", "batch", "us"):
             if not 0 < values[name] < inf:
-                raise ArgumentValueError(f"it has {name}={values[name]}: write a number above 0")
+                raise ArgumentValueError(f"it has {name}={values[name]}: write a finite number above 0")
         if values["kernel"] not in KERNELS:
             raise ArgumentValueError(f"it has kernel={values['kernel']!r}: use {', '.join(KERNELS)}")
         for name, known in _VALUES.items():
@@ -135,9 +137,9 @@ class Entry(NamedTuple):
                 f"of a, b and out"
             )
         fields = fields_of(KERNELS[values["kernel"]].config_type)
-        if values["config"].keys() != fields.keys():
+        if wrong := _difference(values["config"], fields):
             raise ArgumentValueError(
-                f"it has another config than {values['kernel']}'s: give it exactly the fields {', '.join(fields)}"
+                f"it has a config with {wrong}: give it exactly the fields of {values['kernel']}, {', '.join(fields)}"
             )
         try:
             datetime.fromisoformat(values["date"])
@@ -159,6 +161,41 @@ class Entry(NamedTuple):
         """The Config."""
         return KERNELS[self.kernel].config_type(**self.config)
 
+    @property
+    def plain_problem(self) -> Problem:
+        """A product of this Key without its epilogue, whose rows are aligned as its own."""
+        n, k, batch, layout, dtype, out_dtype, alignment, shared, epilogue = self.key
+        of_a, _, of_b = dtype.partition(" by ")
+        batches = (batch,) if batch > 1 else ()
+        extents = {"a": (self.m, k), "b": (k, n), "out": (self.m, n)}
+        types, letters = (of_a, of_b or of_a, out_dtype), (*layout, "n")
+        a, b, out = (
+            _matrix(
+                by_name(kind), *extents[name], letter, aligned, tuple(int(name not in shared.split()) for _ in batches)
+            )
+            for name, kind, letter, aligned in zip(extents, types, letters, alignment, strict=True)
+        )
+        words = epilogue.split(", ")
+        return Problem(
+            self.m, n, k, a, b, out, batches,
+            batch_invariant="batch-invariant" in words, fast_accumulation="fast accumulation" in words,
+        )  # fmt: skip
+
+
+def _matrix(dtype: DType | None, rows: int, columns: int, letter: str, aligned: int, own: tuple[int, ...]) -> Matrix:
+    """An operand stored as a letter of layouts says, whose `_alignment` is `aligned`.
+
+    own: nothing without batches, else 1 if each has its own matrix, or 0.
+    """
+    assert dtype is not None
+    inner = 1 if aligned else 2
+    extent, unit = inner * (columns if letter == "n" else rows), max(aligned, dtype.nbytes) // dtype.nbytes
+    steps = ceil_div(extent, unit)
+    outer = unit * (steps + (aligned < LINE and steps % 2 == 0))
+    strides = (outer, inner) if letter == "n" else (inner, outer)
+    apart = (rows if letter == "n" else columns) * outer
+    return Matrix(dtype, *strides, tuple(each * apart for each in own), min(16, aligned or 16))
+
 
 _TYPES: dict[str, type] = {
     "m": int, "n": int, "k": int, "batch": int, "layout": str, "dtype": str, "out_dtype": str, "alignment": list,
@@ -176,6 +213,12 @@ _VALUES: dict[str, tuple[str, ...]] = {
 """What members of text may say."""
 
 _ALIGNMENTS = (0, *(1 << power for power in range(LINE.bit_length())))
+
+
+def _difference(values: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """What members are missing or beyond those that are wanted, in words; nothing if neither."""
+    missing = [f"no {name}" for name in wanted if name not in values]
+    return " and ".join(missing or [_brief(name) for name in values if name not in wanted])
 
 
 def _brief(value: object) -> str:

@@ -95,7 +95,7 @@ def tune(
     record: dict[str, Any] = {"gpu": kept.gpu, "table": str(kept.path), "products": [], "interrupted": False}
     show: Callable[[str], None] = (lambda _: None) if as_json else console().print
     if to.imported is not None:
-        record["imported"] = _import(to.imported, kept)
+        record["imported"] = _import(to.imported, kept, hardware)
         show(f"{to.imported}: entries read: {record['imported']}")
     problems = [(shape, problem_of(shape, bias, activation)) for shape in wanted]
     _measure(problems, hardware, kept, record, again=again, seconds=seconds, jobs=jobs, show=show)
@@ -148,9 +148,9 @@ def _hardware(given: str | None, measures: bool) -> "Hardware":
     return backend(0).hardware
 
 
-def _import(path: Path, kept: "Store") -> int:
-    """Add a file's entries, and return their number."""
-    from tilewright.planner.tuned import read
+def _import(path: Path, kept: "Store", hardware: "Hardware") -> int:
+    """Add a file's entries, and return their number; one that cannot be used is refused, and so are all."""
+    from tilewright.planner.tuned import read, require_usable
 
     try:
         _, table = read(path, kept.gpu)
@@ -159,7 +159,7 @@ def _import(path: Path, kept: "Store") -> int:
     entries = table.entries()
     for entry in entries:
         try:
-            entry.check_config()
+            require_usable(entry, hardware)
         except ArgumentValueError as error:
             raise ArgumentValueError(f"--import={path} cannot be used for {entry.product}: {error}") from None
     kept.add(entries)
