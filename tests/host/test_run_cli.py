@@ -51,7 +51,9 @@ def test_run_takes_fields_of_a_config_also_of_a_kernel_that_copies():
     alone = in_json(*wide, "tile_m=128,tile_n=72")  # the planner's choice has clusters of four
     assert alone["predicted_time_us"] == in_json(*wide, "tile_m=128,tile_n=72,cluster_m=1")["predicted_time_us"]
     assert "--config='' is no list of fields" in error(*small, "")
-    assert "kernel 'wgmma' has WgmmaConfig: take kernel mma, or give fields" in error(*small, "MmaConfig(tile_m=64)")
+    assert "kernel 'wgmma' has WgmmaConfig: give fields of that, or take kernel mma\n" in error(
+        *small, "MmaConfig(tile_m=64)"
+    )
     assert "--config='stages=٣' is no value of stages" in error(*small, "stages=٣")
     assert "none runs without elements of out: leave it out" in error("run", 0, 72, 64, *small[4:], "stages=3")
     no_fields = error("run", 64, 64, 64, "--gpu", "H200", "--kernel", "wgmma_basic", "--config", "tile_m=64")

@@ -103,10 +103,10 @@ def _values(kernel: "Kernel", problem: "Problem", gpu: "Hardware", texts: Sequen
     for part in (part for text in texts for part in _parts(text, kernel.config_type.__name__)):
         if fields and (begun := re.match(r"\s*(\w+)\(", part)):
             of = [each.name for each in KERNELS.values() if each.config_type.__name__ == begun[1]]
-            remedy = f"take kernel {of[0]}, or " if of else ""
+            other = f", or take kernel {of[0]}" if of else ""
             raise ArgumentValueError(
                 f"--config={whole!r} begins with {begun[1]}(, and kernel {kernel.name!r} has "
-                f"{kernel.config_type.__name__}: {remedy}give fields of thatgive fields of that"
+                f"{kernel.config_type.__name__}: give fields of that{other}"
             )
         name, _, value = (word.strip().strip("'") for word in part.partition("="))
         if not (name and value):
